@@ -80,7 +80,7 @@ def balanced(models: int, records: int, random: np.random.Generator) -> Array:
 def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
     """The project's own ensemble: every record enters every step by a coin."""
     from audit.engine.read import observe
-    from audit.trainers.sgd import SgdTrainer
+    from audit.trainers._ensemble import SgdTrainer
 
     records = len(pool)
     everyone = purchase_like(records + 64, seed.child("data")).take(np.arange(records, records + 64))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from real_data import kept_arrays
 
-from attacks.signals.logits import Logits
+from attacks.signals._outputs import Logits
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit.core.access import Access
 from audit.core.canaries import Canaries, CanaryRecords
@@ -34,7 +34,7 @@ from audit.core.training import TrainingJob
 from audit.core.views import View
 from audit.engine.read import observe
 from audit.experiment.external.external_models import RecordedOutputs
-from audit.trainers.sgd import SgdTrainer
+from audit.trainers._ensemble import SgdTrainer
 
 WORDS = 2000  # columns of a bag of words
 TEST = 64  # records that the engine measures the utility on; no figure here uses them

@@ -6,13 +6,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.canaries import _pairs, _pool, _texts
+from attacks.canaries import _pool, _texts
 from audit.core import checks
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Dataset, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.models.language import LanguageModel, next_token_log_probabilities
+
+# Pairs of tokens of a public pool: the simplest model of its texts.
+_LAPLACE = 0.01  # added to every count, so that no pair of tokens is impossible
+
+
+def followers(rows: Array, temperature: float) -> tuple[Array, Array]:
+    """Return the tokens that occur `(k,)`, and of each the cumulative chances of its followers `(k, k)`."""
+    tokens = np.unique(rows[rows >= 0])
+    if len(tokens) > 4096:
+        common = np.bincount(rows[rows >= 0]).argsort()[::-1][:4096]
+        tokens = np.sort(common)
+    counts = np.full((len(tokens), len(tokens)), _LAPLACE)
+    first, second = rows[:, :-1].ravel(), rows[:, 1:].ravel()
+    is_pair = np.isin(first, tokens) & np.isin(second, tokens)
+    np.add.at(counts, (np.searchsorted(tokens, first[is_pair]), np.searchsorted(tokens, second[is_pair])), 1.0)
+    weights = counts ** (1 / temperature)
+    return tokens, np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +160,7 @@ class UnlikelySuffix:
         _texts.vocabulary(dataset, "unlikely_suffix")
         rows = _pool.choose(dataset, count, seed.child("unlikely_suffix"), "unlikely_suffix")
         prefixes = dataset.pool.inputs[rows].astype(np.int64)
-        tokens, chances = _pairs.followers(dataset.pool.inputs.astype(np.int64), self.temperature)
+        tokens, chances = followers(dataset.pool.inputs.astype(np.int64), self.temperature)
         seats = np.minimum(np.searchsorted(tokens, self._last(prefixes)), len(tokens) - 1)  # a rarer token's neighbour
         random, secrets = seed.child("suffixes").numpy(), np.empty((count, self.length), dtype=np.int64)
         for place in range(self.length):
@@ -207,7 +224,7 @@ class SearchedToken:
 
 def _by_pairs(dataset: Dataset, vocabulary: Vocabulary, last_tokens: Array) -> Array:
     """Return `(m, tokens)` chances of the token behind each prefix's last one, by counts of the pool; 0 for unseen tokens."""
-    tokens, chances = _pairs.followers(dataset.pool.inputs.astype(np.int64), temperature=1.0)
+    tokens, chances = followers(dataset.pool.inputs.astype(np.int64), temperature=1.0)
     seats = np.minimum(np.searchsorted(tokens, last_tokens), len(tokens) - 1)  # a rarer token's neighbour
     scores = np.zeros((len(last_tokens), vocabulary.ordinary), dtype=np.float32)
     is_ordinary = tokens < vocabulary.ordinary

@@ -8,14 +8,35 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attacks.scorers import _round_products
 from attacks.signals import _canary_reading as canary_reading
 from attacks.signals._rounds import ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
 from audit.core import checks
 from audit.core.data import Array
+from audit.core.event_reading import noisy_steps, unit
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.scoring import normal
+
+
+# The score of canary clients and examples from their inner products with what one party sees in each round.
+def score(target: View, attack: str, key: str) -> Array:
+    """Return the log-likelihood ratio of the sampled Gaussian mechanism added over rounds `(m,)`; the plain sum without noise.
+
+    If every client takes part in every round the ratio is a rising line in the plain sum, which is taken then, and where
+    canaries are examples, of which no law is known.
+
+    References:
+        Neyman, Pearson 1933 (most powerful tests). Andrew et al. 2023, arXiv 2302.03098 (canary clients). Li et al. 2022,
+        arXiv 2202.10209 (cosines of examples).
+    """
+    products = canary_reading.products(target, attack, key)
+    claimed = noisy_steps(target.mechanism)
+    examples = target.mechanism is not None and unit(target.mechanism) == "example"
+    if examples or claimed is None or claimed.noise_multiplier == 0 or claimed.sample_rate == 1:
+        return np.asarray(products.sum(axis=1))
+    ratios = normal.log_likelihood_ratio_subsampled_gaussian(products, claimed.noise_multiplier, claimed.sample_rate)
+    return np.asarray(ratios.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +63,7 @@ class ProductScorer(RoundScorer):
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
-        return _round_products.score(target, self.attack, self.signal.key)
+        return score(target, self.attack, self.signal.key)
 
 
 VIEWS: Mapping[str, type[Any]] = {"models": ModelProducts, "sums": SumProducts, "updates": UpdateProducts}
@@ -137,3 +158,50 @@ class UpdateLossDrop(LossDropScorer):
 
     attack = "update_loss_drop"
     signal = UpdateLossDrops
+
+
+_SMALLEST = 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundExactness(ViewScorer):
+    """Scores canary clients by minus the logarithm of the least distance to 1 of their inner products, over rounds.
+
+    A client that takes part adds 1 to the product, so one round without noise gives it away, although the sum over all
+    rounds, which has the noise of the others, looks as it should. So does noise that is a multiple of something coarse.
+    """
+
+    attack = "round_exactness"
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Return how exactly each canary client was there in some round, `(m,)` float64."""
+        return np.asarray(-np.log(np.abs(self.products(target) - 1).min(axis=1) + _SMALLEST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundSpread(ViewScorer):
+    """Scores canary clients by the variance of their inner products over rounds.
+
+    A client takes part in some rounds only, so its part comes and goes. Fresh noise in each round drowns that; noise that is
+    the same in every round cancels from the differences and hides nothing, although every single round looks as it should.
+    """
+
+    attack = "round_spread"
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Variance over rounds of each canary client's inner products, `(m,)` float64."""
+        return np.asarray(self.products(target).var(axis=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundExtreme(ViewScorer):
+    """Scores canary clients by their largest inner product over rounds.
+
+    Noise of the right variance that ends somewhere (uniform, cut off) hides nothing beyond its end.
+    """
+
+    attack = "round_extreme"
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Return the largest inner product of each canary client, `(m,)` float64."""
+        return np.asarray(self.products(target).max(axis=1))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
-from attacks.signals.confidences import Confidences
-from attacks.signals.logits import Logits
-from attacks.signals.losses import Losses
+from attacks.signals._outputs import Confidences, Logits, Losses
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -8,9 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
-from attacks.signals.confidences import Confidences
-from attacks.signals.logits import Logits
-from attacks.signals.losses import Losses
+from attacks.signals._outputs import Confidences, Logits, Losses
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs

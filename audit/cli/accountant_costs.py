@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,15 +13,46 @@ import typer
 
 from audit.accounting.subjects import named, usual
 from audit.cli import accountant_options as shared
-from audit.cli import accountant_page, own_code
+from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core.errors import ConfigError, UnsupportedMechanism
 
 if TYPE_CHECKING:
     from audit.api.accountant_rows import Epsilons
     from audit.core.adjacency import Adjacency
-    from audit.core.costs import WhatIfRow
+    from audit.core.costs import CostSheet, WhatIfRow
     from audit.core.events import Event
+
+
+# What `audit accountant epsilon` writes of a sheet of costs: the privacy curve as CSV and drawing, the page of the report.
+def write(sheet: CostSheet, *, csv_file: Path | None, page: Path | None, plot: Path | None) -> None:
+    """Write the files that were asked for.
+
+    Raises:
+        ConfigError: the plot is neither .svg nor .png.
+        OutputError: a file cannot be written.
+    """
+    from audit.accounting.regression import files
+    from reports import costs
+    from reports.figures import _costs
+
+    if csv_file is not None:
+        files.write(csv_file, _csv(sheet).encode())
+    if page is not None:
+        files.write(page, costs.page(sheet))
+    if plot is not None:
+        files.write_figure(plot, _costs.drawing(sheet))
+
+
+def _csv(sheet: CostSheet) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["delta", "truth_at_least", "truth_at_most", *sheet.accountants])
+    for delta, line in zip(sheet.deltas, sheet.curve, strict=True):
+        claims = ("" if value is None else value for value in line.claims)
+        writer.writerow([delta, line.lower, line.upper, *claims])
+    return stream.getvalue()
+
 
 CLAIM_COLUMNS = ("accountant", "epsilon", "times the truth", "note")
 WHAT_IF_COLUMNS = ("changes", "truth at least", "truth at most")
@@ -115,7 +148,7 @@ def _write_sheet(
         variants=variants,
         group_size=question.group_size,
     )
-    accountant_page.write(sheet, **destinations)
+    write(sheet, **destinations)
 
 
 def delta(

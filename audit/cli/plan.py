@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli import own_code, plan_claims, plan_power
+from audit.cli import own_code, plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
 
 if TYPE_CHECKING:
     from audit.config import Resolution
-    from audit.core.plans import RunPlan, Timing
+    from audit.core.claims import Claim
+    from audit.core.plans import CeilingRow, RunPlan, Timing
+
+
+# One line for each game of a plan: whether it could refute what is claimed, before anything is trained.
+def lines(plan: RunPlan) -> Iterator[str]:
+    """Yield a sentence for each game of each training, in the order of the plan."""
+    games = dict.fromkeys((row.mechanism, row.game) for row in plan.ceilings)
+    for mechanism, game in games:
+        rows = [row for row in plan.ceilings if (row.mechanism, row.game) == (mechanism, game)]
+        yield f"{mechanism}, {game}: {_answer(plan.claims[mechanism], rows)}"
+
+
+def _answer(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
+    best = max(rows, key=lambda row: row.ceiling)
+    if not claims:
+        return f"no claim to refute; could prove epsilon of up to {_kind(best)}"
+    refutable = {claim: row for claim in claims if (row := _strongest(claim, rows)) and row.ceiling > claim.epsilon}
+    remainder = [claim for claim in claims if claim not in refutable]
+    parts = [f"can refute {_named(claim)} by {_kind(row)}" for claim, row in refutable.items()]
+    if remainder:
+        reason = (
+            "an infinite claim asserts nothing"
+            if all(math.isinf(claim.epsilon) for claim in remainder)
+            else _explain_reach(remainder, rows)
+        )
+        parts.append(f"cannot refute {', '.join(_named(claim) for claim in remainder)}: {reason}")
+    return "; ".join(parts)
+
+
+def _strongest(claim: Claim, rows: Sequence[CeilingRow]) -> CeilingRow | None:
+    """The row with the highest ceiling among those that speak of such a claim."""
+    speaking = [row for row in rows if row.family in (None, claim.family)]
+    return max(speaking, key=lambda row: row.ceiling, default=None)
+
+
+def _explain_reach(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
+    """Return why none of these can be refuted."""
+    strongest = [row for claim in claims if (row := _strongest(claim, rows)) is not None]
+    if not strongest:
+        return "no estimator of this game speaks of such a claim"
+    row = max(strongest, key=lambda row: row.ceiling)
+    return f"the most that perfect scores prove is {_kind(row)}; more canaries or runs prove more"
+
+
+def _named(claim: Claim) -> str:
+    return f"{up(claim.epsilon)} ({claim.source})"
+
+
+def _kind(row: CeilingRow) -> str:
+    inside = f" inside the family {row.family}" if row.family else ""
+    return f"{down(row.ceiling)} ({row.estimator}{inside})"
+
 
 ConfigName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A YAML file, or the name of a shipped config (see `audit ls configs`).")
@@ -93,7 +146,7 @@ def _print(plan: RunPlan) -> None:
         family, scores = row.family or "any", f"{row.scores:,}"
         table.add_row(row.mechanism, row.game, row.estimator, family, scores, str(row.bounds), down(row.ceiling))
     console.print(table)
-    print_plain(*plan_claims.lines(plan))
+    print_plain(*lines(plan))
     for stop in plan.stopping:
         console.print(f"{stop.mechanism}, {stop.game}: at most {stop.most_runs} runs; training stops at the first proof")
     print_plain(*plan.left_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,75 @@ import torch
 
 from audit.core.errors import DataError
 from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
-from audit.subjects._onnx_external import refuse_external
+
+# Whether an ONNX file asks for other files: its tensors may name one, which the hash of the model would not cover.
+_FIELDS = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "function": {7: "node", 11: "attribute"},
+}
+_EXTERNAL_DATA, _DATA_LOCATION = 13, 14
+_DEEPEST = 100
+
+
+def refuse_external(content: bytes, name: str) -> None:
+    """Raise `DataError` if a tensor is in another file, or the fields cannot be read."""
+    view = memoryview(content)
+    waiting = [("model", 0, len(view), 0)]
+    while waiting:
+        kind, start, end, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise DataError(f"{name} is refused: its graphs are nested more than {_DEEPEST} deep")
+        for number, value in _fields(view, start, end, name):
+            if kind == "tensor":
+                if number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0):
+                    raise DataError(
+                        f"{name} is refused: it keeps tensors in other files (external data); save the model with its weights "
+                        "in one file"
+                    )
+            elif number in _FIELDS[kind] and isinstance(value, tuple):
+                waiting.append((_FIELDS[kind][number], *value, depth + 1))
+
+
+def _fields(view: memoryview, position: int, end: int, name: str) -> Iterator[tuple[int, int | tuple[int, int]]]:
+    """Number of each field of a message, with its value or the place of its content."""
+    while position < end:
+        key, position = _varint(view, position, end, name)
+        form = key & 7
+        if form == 0:
+            value, position = _varint(view, position, end, name)
+            yield key >> 3, value
+        elif form == 2:
+            size, position = _varint(view, position, end, name)
+            if size > end - position:
+                raise _damage_error(name)
+            yield key >> 3, (position, position + size)
+            position += size
+        elif form in (1, 5):
+            position += 8 if form == 1 else 4
+        else:
+            raise _damage_error(name)
+
+
+def _varint(view: memoryview, position: int, end: int, name: str) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= end:
+            raise _damage_error(name)
+        byte = view[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+    raise _damage_error(name)
+
+
+def _damage_error(name: str) -> DataError:
+    return DataError(f"{name} cannot be read as ONNX: its fields do not fit its length; save the model again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,18 +6,37 @@ from collections.abc import Sequence
 
 from audit.core.results import AuditReport, Check, Status
 from audit.core.rounding import decimals
-from reports import headline
-from reports.figures import _ledger
+from reports import headline, parties
+from reports.figures import _ledger, _parties
 from reports.formats import figures
-from reports.pages import costs, parties, synthetic, terms, training
+from reports.pages import costs, synthetic, terms, training
 from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
 from reports.pages.cover import cover, identity, unprotected_blocks
 from reports.pages.reproduction import reproduce
 from reports.tables import report as tables
+from reports.tables.parties import parties as table
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
+
+# The page on who can learn what: every party of every training that is not the same to all, in one table and one figure.
+RULES = ("central", "sum", "dropout", "final", "unit")
+
+
+def section(report: AuditReport) -> tuple[Section, ...]:
+    """Return the page; nothing if no training is seen by several parties."""
+    results = parties.of_report(report)
+    if not results:
+        return ()
+    blocks = (
+        Paragraph(text=say("party.lead")),
+        figure_block(figures.planned(report)[_parties.NAME]),
+        table(results, report.delta),
+        Items(items=tuple(say(f"party.{rule}") for rule in RULES)),
+    )
+    return (Section(title=say("party.title"), blocks=blocks),)
+
 
 MOST_NAMES = 8
 SIGNATURES = ("carried_out", "reviewed", "released")
@@ -43,7 +62,7 @@ def _sections(report: AuditReport) -> tuple[Section, ...]:
         Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
-        *parties.section(report),
+        *section(report),
         *((training.shared(report, common),) if common else ()),
         *trainings,
         *costs.section(report),

@@ -60,7 +60,7 @@ def test_parts_give_the_scores_of_the_whole(attack: str, monkeypatch: pytest.Mon
     full = scores(attack, target, reference)
     for module in ("learned_score", "membership", "reference_fit"):
         monkeypatch.setattr(f"audit.stats.scoring.{module}.parts", lambda count, width=1: parts(count, width, 1000))
-    monkeypatch.setattr("attacks.scorers.shadow_classifier.parts", lambda count: parts(count, 1, 1000))
+    monkeypatch.setattr("attacks.scorers._learned.parts", lambda count: parts(count, 1, 1000))
     np.testing.assert_allclose(scores(attack, target, reference), full, rtol=1e-12, atol=1e-12)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attacks.scorers.learned_combination import LearnedCombination
-from attacks.scorers.near_records import NearRecords
+from attacks.scorers._learned import LearnedCombination, NearRecords
 from attacks.signals.nearby_confidences import NEAR, TEMPERATURE, NearbyConfidences
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Array, Records

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from attacks.scorers.noise_robustness import NoiseRobustness
+from attacks.scorers._labels import NoiseRobustness
 from attacks.signals._queries import LEVELS, NoisyLabels
 from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
 from audit.core.data import Array, Records

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from attacks.signals import _reading as reading
+from attacks.signals._outputs import Confidences, Logits, Losses
 from attacks.signals._reductions import confidences_key
-from attacks.signals.confidences import Confidences
-from attacks.signals.logits import Logits
-from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError

@@ -9,11 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from attacks.scorers.boundary import Boundary
-from attacks.scorers.gradient_norm import GradientNorm
-from attacks.scorers.trajectory import Trajectory
-from attacks.scorers.weight_difference import WeightDifference
-from attacks.scorers.white_box_classifier import WhiteBoxClassifier
+from attacks.scorers._gradients import GradientNorm, WeightDifference
+from attacks.scorers._labels import Boundary
+from attacks.scorers._learned import Trajectory, WhiteBoxClassifier
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from audit.core.confined import escapes, examination, process, seccomp, surroundings, system_calls
+from audit.core.confined import escapes, examination, process, seccomp, system_calls
 from audit.core.errors import AuditError, DataError
 from audit.data.frames import read_table
 from audit.data.text_files import read_texts
@@ -75,10 +75,10 @@ def test_the_same_attempts_reach_out_of_a_process_that_is_not_confined(tmp_path:
 
 def test_no_variable_but_the_listed_ones_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "secret")
-    names = surroundings.environment().keys()
+    names = process.environment().keys()
     assert "MY_API_KEY" not in names
     assert names <= {
-        *surroundings.PASSED_ON, "PATH", "HOME", "USER", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX"
+        *process.PASSED_ON, "PATH", "HOME", "USER", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX"
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import pytest
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
-from audit.endpoint import canary_files, canary_law, next_tokens, scoring
+from audit.endpoint import canary_files, canary_law, scoring
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
@@ -301,7 +301,7 @@ def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
     coins = np.array([canary.included for canary in canaries])
     with served(mode, KNOWN) as server:
         client = client_of(server, in_flight=8)
-        width = next_tokens.widest(client, "m")
+        width = scoring.widest(client, "m")
         values = scores(client, "next_tokens", canaries)
         with pytest.raises(ObservationError, match="generated tokens"):
             probe(client, "m")
@@ -315,9 +315,9 @@ def test_two_secrets_behind_one_prefix_keep_their_own_answers() -> None:
     with served("lists_as_chat", ("ab cd",)) as server:
         client = client_of(server)
         likely, unlikely = (TextCanary(prefix="ab ", secret=secret, included=True) for secret in ("cd", "~~"))
-        first, second = (next_tokens.log_probability(client, "m", canary, 1000) for canary in (likely, unlikely))
+        first, second = (scoring.log_probability(client, "m", canary, 1000) for canary in (likely, unlikely))
         assert first > second
-        assert [next_tokens.log_probability(client, "m", canary, 1000) for canary in (unlikely, likely)] == [second, first]
+        assert [scoring.log_probability(client, "m", canary, 1000) for canary in (unlikely, likely)] == [second, first]
 
 
 def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
-from audit.endpoint import canary_law, next_tokens, probe, scoring
+from audit.endpoint import canary_law, probe, scoring
 from audit.endpoint.client import ROOM, Client, ServerSettings
 
 CANARIES = canary_law.digit_canaries(4, Seed(1))
@@ -160,7 +160,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         ServerSettings(url=url)
 
 
-@pytest.mark.parametrize("ask", [next_tokens.widest, probe.probe])
+@pytest.mark.parametrize("ask", [scoring.widest, probe.probe])
 def test_where_nobody_listens_no_score_is_advised(ask: Callable[[Client, str], object]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as place:
         url = f"http://127.0.0.1:{place.getsockname()[1]}/v1"

@@ -12,7 +12,7 @@ import pytest
 
 from audit.cli.app import answer
 from audit.core.errors import ObservationError
-from audit.endpoint import canary_files, next_tokens, scoring
+from audit.endpoint import canary_files, scoring
 from audit.endpoint.canary_files import TextCanary
 from tests.endpoint import tiny_llama
 from tests.endpoint.real_server import CANARIES, ask, client, free_port, served, silent, trained_table
@@ -56,7 +56,7 @@ def test_secrets_spelled_by_likely_tokens_have_the_model_s_own_log_probabilities
     expected = [tiny_llama.log_probability(table, canary.text, len(canary.prefix)) for canary in CANARIES]
     np.testing.assert_allclose(values, expected, atol=1e-3)
     long = TextCanary(prefix="The pin is ", secret="4711 or so", included=True)
-    value = next_tokens.log_probability(own, "tiny", long, next_tokens.widest(own, "tiny"))
+    value = scoring.log_probability(own, "tiny", long, scoring.widest(own, "tiny"))
     assert value == pytest.approx(tiny_llama.log_probability(table, long.text, len("The pin is")), abs=1e-2)
 
 

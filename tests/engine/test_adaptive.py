@@ -19,7 +19,7 @@ from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, Quantile, no
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
-from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers._ensemble import DpSgdTrainer
 from tests.engine import cases
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)

@@ -32,9 +32,8 @@ from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import build, initialise_model
-from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers._ensemble import DpSgdTrainer, SgdTrainer
 from audit.trainers.matrix_factorization import MatrixFactorizationTrainer
-from audit.trainers.sgd import SgdTrainer
 from tests.engine import cases
 from tests.engine.compiled_trainings import ON, same, train_both_ways
 

@@ -15,7 +15,7 @@ from audit.core.errors import DataError
 from audit.core.seeds import Seed
 from audit.data.load import load
 from audit.data.readers._idx import parse_idx
-from audit.data.readers._plain_pickle import plain_unpickle
+from audit.data.readers.cifar10 import plain_unpickle
 
 SEED = Seed(3)
 

@@ -16,8 +16,7 @@ from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.own_augmentation import OwnAugmentation, examine_augmentation, load_augmentation
 from audit.execution.code import foreign_modules
-from audit.trainers.dpsgd import DpSgdTrainer
-from audit.trainers.sgd import SgdTrainer
+from audit.trainers._ensemble import DpSgdTrainer, SgdTrainer
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.3, sample_rate=0.3, steps=4)

@@ -19,7 +19,7 @@ from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.clip_check import clipped_alone, plain_gradient
 from audit.models.build import initialise_model
-from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers._ensemble import DpSgdTrainer
 from tests.engine import cases
 from tests.marks import slow
 

@@ -20,7 +20,7 @@ from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.optimizers._schedule import rate_factor
-from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers._ensemble import DpSgdTrainer
 from tests.engine import cases
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)

@@ -14,9 +14,9 @@ import yaml
 from attacks.canaries._pool_records import HeldOut
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
+from attacks.signals._outputs import Losses
 from attacks.signals._queries import PredictedLabels
 from attacks.signals._white_box import ClassDistances, HiddenRepresentations, LastGradientNorms
-from attacks.signals.losses import Losses
 from audit.bounds import group_privacy
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.gaussian import Gaussian
@@ -42,7 +42,7 @@ from audit.experiment.line.report import model_name
 from audit.experiment.line.run import run
 from audit.models.build import build, initialise_model
 from audit.stats.curves import tradeoff
-from audit.trainers.sgd import SgdTrainer
+from audit.trainers._ensemble import SgdTrainer
 from tests.tiny import CONFIG
 
 SEED = Seed(2)

@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.scorers.discoverable_extraction import DiscoverableExtraction
-from attacks.scorers.exposure import Exposure
-from attacks.scorers.extraction import Extraction
+from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extraction
 from attacks.scorers.loss import Loss
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Records
@@ -17,7 +15,7 @@ from audit.core.game_results import AttackResult, LevelCount, SecretFigures
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
 from audit.core.views import Scores
-from audit.experiment.describe.secret_figures import with_secrets
+from audit.experiment.describe.description import with_secrets
 from audit.experiment.line.figures import attack_result
 from audit.stats.scoring import texts
 from reports.editions.external import external

@@ -13,7 +13,7 @@ from audit.core import event_reading
 from audit.experiment.games.job import JobSpec
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line.assemble import assemble
-from audit.experiment.plan import timing
+from audit.experiment.plan import plan
 from tests.tiny import CONFIG
 
 FEDERATED = Path(__file__).resolve().parents[2] / "configs" / "quickstart-federated.yaml"
@@ -39,8 +39,8 @@ class Machine:
 
 def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=0.01)
-    monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    result = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
+    monkeypatch.setattr(plan, "fit_and_observe", machine.work)
+    result = plan.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
     assert [(item.mechanism, item.game, item.models) for item in result] == [
         ("plain", "outside", 6),
         ("dp", "outside", 6),
@@ -53,8 +53,8 @@ def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkey
 
 def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=60.0)
-    monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    result = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
+    monkeypatch.setattr(plan, "fit_and_observe", machine.work)
+    result = plan.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
     assert machine.steps_seen == {1}
     assert result[0].seconds == pytest.approx(60.5 * 1000 * 6)
     assert result[0].together == 1

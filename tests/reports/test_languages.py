@@ -15,9 +15,7 @@ import pytest
 from fontTools.ttLib import TTFont
 
 import reports
-from attacks.scorers.discoverable_extraction import DiscoverableExtraction
-from attacks.scorers.exposure import Exposure
-from attacks.scorers.extraction import Extraction
+from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extraction
 from audit import plugins
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError

@@ -13,8 +13,7 @@ from reports import parties
 from reports.figures import _plots
 from reports.formats import figures
 from reports.pages.blocks import Mono, Table
-from reports.pages.document import summary
-from reports.pages.parties import RULES, section
+from reports.pages.document import RULES, section, summary
 from reports.tables.parties import parties as table
 from reports.words.language import say, speaking
 from tests.reports import sample

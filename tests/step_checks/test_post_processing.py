@@ -12,8 +12,8 @@ from torch import Tensor
 
 from audit.step_checks.findings import StepReport
 from audit.step_checks.noisy_sum import NoisySumStep, NotFollowedError
+from audit.step_checks.probes._state import State
 from audit.step_checks.probes.additivity import Additivity
-from audit.step_checks.probes.state import State
 from audit.step_checks.run import check_step
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, Setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit.core.errors import DataError
-from audit.subjects._onnx_external import refuse_external
+from audit.subjects.onnx import refuse_external
 
 
 def field(number: int, body: bytes) -> bytes:

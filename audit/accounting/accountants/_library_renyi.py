@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import dp_accounting
 import numpy as np
@@ -90,3 +91,80 @@ def _convex_bound(noise: float, rate: float, orders: Curve) -> Curve:
     with np.errstate(over="ignore"):
         log_excess = np.where(exponent > 1, exponent + np.log1p(-np.exp(-exponent)), np.log(np.expm1(np.minimum(exponent, 1))))
     return np.asarray(np.logaddexp(0.0, math.log(rate) + log_excess) / (orders - 1), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rdp:
+    """Claims the epsilon that dp-accounting's Renyi accountant gives.
+
+    Attributes:
+        orders: Renyi orders to minimise over, each above 1; empty for the library's own list.
+
+    Guarantee:
+        The mechanism is (epsilon, delta)-DP if the library is right (Mironov, Talwar and Zhang 2019 for the
+        divergence, Canonne, Kamath and Steinke 2020, Proposition 12, for the conversion). A record's contribution
+        is bounded by the clip norm, so replacing a record moves the sum by twice that.
+
+    References:
+        Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+    """
+
+    orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The claim at `delta`; infinite if the mechanism gives no guarantee.
+
+        Raises:
+            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+        """
+        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon)
+
+
+def _improved_epsilon(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
+    """The library's own conversion, and a remark on the order it ended on."""
+    epsilon, order = rdp.compute_epsilon(orders, total, delta)
+    dropped_orders = int(np.sum(~np.isfinite(total)))
+    note = f"best order {order:g}" + (
+        f"; {dropped_orders} order(s) the library could not evaluate were left out" if dropped_orders else ""
+    )
+    return max(0.0, float(epsilon)), note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdpClassic:
+    """Claims the minimum over orders of `R(order) + ln(1/delta) / (order - 1)`.
+
+    The figure that most published work before 2020 states; never below what the improved conversion gives.
+
+    Attributes:
+        orders: Renyi orders to minimise over, each above 1; empty for the library's own list.
+
+    Guarantee:
+        Mironov 2017, Proposition 3, given the library's Renyi divergences.
+
+    References:
+        Mironov 2017, arXiv 1702.07476. Abadi et al. 2016, arXiv 1607.00133.
+    """
+
+    orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The claim at `delta`; infinite if the mechanism gives no guarantee.
+
+        Raises:
+            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+        """
+        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_classic, name=", classic conversion")
+
+
+def _classic(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
+    """The classic conversion, and a remark on the order it ended on."""
+    epsilons = total + math.log(1 / delta) / (orders - 1)
+    best = int(np.argmin(epsilons))
+    return float(epsilons[best]), f"best order {orders[best]:g}"

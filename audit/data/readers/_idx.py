@@ -6,6 +6,7 @@ import gzip
 import io
 import struct
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.data import typed
 from audit.data.source import PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
 
 LARGEST = 1 << 31
@@ -72,3 +74,33 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
         size_text = f"{len(body)}" if len(body) < size else f"more than {size}"
         raise DataError(f"{name} holds {size_text} values; its header announces {shape}, that is {size}")
     return np.frombuffer(body, np.uint8).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mnist:
+    """The folder with the four idx files of MNIST, directly or under `raw`."""
+
+    path: str = "MNIST"
+    root: str = "."
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, root=self.root)
+
+    def read(self) -> Source:
+        """Return both parts, pixels as uint8."""
+        return read_idx(self.root, self.path, "MNIST")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FashionMnist:
+    """The folder with the four idx files of Fashion-MNIST, directly or under `raw`."""
+
+    path: str = "FashionMNIST"
+    root: str = "."
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, root=self.root)
+
+    def read(self) -> Source:
+        """Return both parts, pixels as uint8."""
+        return read_idx(self.root, self.path, "Fashion-MNIST")

@@ -7,21 +7,58 @@ decides its result.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from attacks.signals.logits import Logits
+from attacks.signals._outputs import Logits
 from audit.core import coins, event_reading
+from audit.core.access import Access
 from audit.core.canaries import Canaries
-from audit.core.data import Dataset
-from audit.core.seeds import separate_seeds
+from audit.core.data import Array, Dataset
+from audit.core.events import sgd
+from audit.core.seeds import Seed, separate_seeds
 from audit.core.training import TrainingJob
 from audit.execution import code
 from audit.experiment.games.job import JobSpec, canaries_digest, dataset_digest, job_key, with_companions, with_copies
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.games.spec import Execution, GameDesign
-from audit.experiment.games.warm_start import fitted_start
+
+# Initial weights that the adversary chose: those of a model that already fits the records every model shares.
+BATCH = 64
+OPTIMIZER = {"kind": "adam", "learning_rate": 1e-3}
+
+
+def fitted_start(
+    model: Mapping[str, Any], dataset: Dataset, canaries: Canaries, seed: Seed, device: str
+) -> Mapping[str, Array] | None:
+    """Weights after the canaries' `fitted_start` steps of training without privacy and without any canary; None for 0 steps.
+
+    The claim of DP-SGD holds from any initial weights, and an adversary may choose them. If the shared records are
+    fitted already, their gradients are small and the canary's is what moves the model.
+
+    References:
+        Annamalai and De Cristofaro 2024, arXiv 2405.14106.
+    """
+    if canaries.payload.fitted_start == 0:
+        return None
+    from audit.engine.ensemble import train
+
+    rate = min(1.0, BATCH / len(dataset.train))
+    job = TrainingJob(
+        dataset=dataset,
+        canaries=canaries,
+        included=np.zeros((1, len(canaries)), dtype=bool),
+        seeds=(seed.child("fitted start"),),
+        mechanism=sgd(sample_rate=rate, steps=canaries.payload.fitted_start),
+        model=model,
+        optimizer=OPTIMIZER,
+        access=Access.FINAL_MODEL,
+        device=device,
+    )
+    return {name: value[0] for name, value in train(job, lambda steps: None).weights.items()}
+
 
 CHECKPOINTS = 8
 

@@ -4,5 +4,8 @@ PLUGINS = {
     "cnn": "_small:Cnn",
     "logistic": "_small:Logistic",
     "mlp": "_small:Mlp",
+    "per_record": "_small:PerRecord",
+    "recurrent": "_small:Recurrent",
     "transformer": "_small:Transformer",
+    "vit": "_encoder:Vit",
 }

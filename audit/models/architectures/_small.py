@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import torch
 from torch import nn
 
 from audit.core.errors import ConfigError
 from audit.models.architectures._encoder import Encoder, Tokens
 from audit.models.architectures._options import Shape, activation, divides, flatten, image, length, positive_list, whole
+from audit.plugins import hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +79,69 @@ class Transformer:
         whole("transformer", vocabulary=self.vocabulary, width=self.width, depth=self.depth, heads=self.heads)
         divides(self.heads, self.width, "transformer")
         return Encoder(Tokens(self.vocabulary, self.width), tokens, (self.width, self.depth, self.heads), outputs)
+
+
+_CELLS: Mapping[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, cell: str, sizes: tuple[int, int, int], outputs: int) -> None:
+        super().__init__()
+        vocabulary, width, depth = sizes
+        self.embed = Tokens(vocabulary, width)
+        self.body = _CELLS[cell](width, width, num_layers=depth, batch_first=True)
+        self.last = nn.Linear(width, outputs)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.last(self.body(self.embed(inputs))[0][:, -1])
+        return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrent:
+    """An LSTM or GRU (`cell`) over token numbers below `vocabulary`, read out at the last one."""
+
+    vocabulary: int = 0
+    cell: str = "lstm"
+    width: int = 64
+    depth: int = 1
+
+    def build(self, input_shape: Shape, outputs: int) -> nn.Module:
+        """Return a freshly initialised module for records of `input_shape`."""
+        length(input_shape, "recurrent")
+        whole("recurrent", vocabulary=self.vocabulary, width=self.width, depth=self.depth)
+        if self.cell not in _CELLS:
+            near = hint(str(self.cell), list(_CELLS))
+            raise ConfigError(f"model.recurrent.cell is {self.cell!r}.{near} It may be: {', '.join(_CELLS)}")
+        return _Recurrent(self.cell, (self.vocabulary, self.width, self.depth), outputs)
+
+
+class _PerRecord(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """`(users, records * outputs)` from `(users, records, ...)`."""
+        out: torch.Tensor = self.model(inputs.flatten(0, 1))
+        return out.reshape(inputs.shape[0], -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerRecord:
+    """The model that `model` names and makes as ever, asked about each record of a user (`data: {records_per_user: 4}`)."""
+
+    model: Mapping[str, Any]
+
+    def build(self, input_shape: Shape, outputs: int) -> nn.Module:
+        """Return a freshly initialised module for users of `input_shape`, records first."""
+        from audit.models.build import build
+
+        if not isinstance(self.model, Mapping):
+            raise ConfigError(f"model.per_record.model is {self.model!r}; expected a model, such as {{kind: mlp}}")
+        if len(input_shape) < 2:
+            raise ConfigError(
+                f"model.per_record: records of shape {input_shape}; expected users with several records each: give "
+                "data.records_per_user"
+            )
+        return _PerRecord(build(self.model, input_shape[1:], outputs))

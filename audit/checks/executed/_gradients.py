@@ -1,0 +1,57 @@
+"""The largest clipped gradient, which no example may exceed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.checks.executed._row import recomputation_row, row
+from audit.core.event_reading import sum_noise
+from audit.core.events import Event
+from audit.core.results import Check
+from audit.core.training import Executed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clipping:
+    """The largest clipped gradient, which no example may exceed."""
+
+    position: ClassVar[int] = 40
+
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
+        """Return the rows that this check adds; none if it has nothing to look at."""
+        if sum_noise(event) is None:
+            return ()
+        largest = float(execution.largest_norm.max(initial=0.0))
+        value = f"largest clipped gradient {largest:.6f} of the clip norm"
+        return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippingRecomputed:
+    """Clipped gradients of single examples, computed again by plain autograd."""
+
+    position: ClassVar[int] = 50
+
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
+        """Return the rows that this check adds; none if it has nothing to look at."""
+        if sum_noise(event) is None:
+            return ()
+        description = "clipped gradients of {count} examples recomputed one at a time by plain autograd"
+        names = ("clipping-recomputed", "Clipping, recomputed", description)
+        return recomputation_row(execution.recomputed, names, "the clip norm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsRecomputed:
+    """Summed gradients of trainings without noise, computed again by plain autograd."""
+
+    position: ClassVar[int] = 70
+
+    def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
+        """Return the rows that this check adds; none if it has nothing to look at."""
+        if sum_noise(event) is not None:
+            return ()
+        description = "summed gradients of {count} models recomputed by plain autograd"
+        names = ("gradients-recomputed", "Gradients, recomputed", description)
+        return recomputation_row(execution.recomputed, names, "their norm")
