@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from real_data import kept_arrays
 
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit.core.access import Access
 from audit.core.canaries import Canaries, CanaryRecords

@@ -13,7 +13,7 @@ import numpy as np
 from attacks.scorers._rank_mixture import FORMULA, choose_mixture
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
-from attacks.signals._outputs import Logits, Losses
+from attacks.signals.logits import Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit import plugins
 from audit.core.data import Array

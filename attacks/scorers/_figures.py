@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Logits, OutputFigures
+from attacks.signals.logits import Logits, OutputFigures
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

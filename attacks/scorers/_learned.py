@@ -8,9 +8,9 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
-from attacks.signals._outputs import Confidences, Logits, Losses
 from attacks.signals._queries import QueryConfidences
 from attacks.signals._white_box import ClassDistances, GradientNorms, LastGradientNorms, LossTrajectory
+from attacks.signals.logits import Confidences, Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit.core.data import Array
 from audit.core.protocols import Needs

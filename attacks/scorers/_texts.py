@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals._outputs import Losses
 from attacks.signals._text_signals import CompressedSizes, InitialLosses, TokenLogProbabilities, TokenMoments
+from attacks.signals.logits import Losses
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ObservationError

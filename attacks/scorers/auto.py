@@ -10,7 +10,7 @@ from attacks.scorers import _contest, _elevation
 from attacks.scorers._contest import FOLDER, Contest, Winner, candidates
 from attacks.scorers._rank_mixture import FORMULA, choose_mixture
 from attacks.signals import _temperature
-from attacks.signals._outputs import Logits, Losses
+from attacks.signals.logits import Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit import plugins
 from audit.core.coins import as_coins

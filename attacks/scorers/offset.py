@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Confidences, Logits, Losses
+from attacks.signals.logits import Confidences, Logits, Losses
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._nonmember_medians import NonmemberMedians
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.protocols import Needs

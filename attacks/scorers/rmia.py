@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
-from attacks.signals._outputs import Confidences, Logits, Losses
+from attacks.signals.logits import Confidences, Logits, Losses
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs

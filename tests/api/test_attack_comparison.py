@@ -28,7 +28,7 @@ class Own:
 
     @property
     def needs(self) -> Needs:
-        from attacks.signals._outputs import Losses
+        from attacks.signals.logits import Losses
 
         return Needs(signals={Losses()}, references=1)
 

@@ -11,7 +11,7 @@ import pytest
 import audit
 from attacks.scorers import _contest
 from attacks.scorers.auto import Auto
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit import plugins
 from audit.core.data import Array
 from audit.core.protocols import Needs

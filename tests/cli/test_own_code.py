@@ -36,7 +36,7 @@ class Bare: pass
 class Mute:
     @property
     def needs(self):
-        from attacks.signals._outputs import Losses
+        from attacks.signals.logits import Losses
         from audit.core.protocols import Needs
         return Needs(signals={Losses()})
 class Wordy(Mute):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import audit
-from attacks.signals._outputs import Logits, Losses
+from attacks.signals.logits import Logits, Losses
 from audit import plugins
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Records

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.core.claims import Claim
 from audit.core.events import Composed, dp_sgd
 from audit.core.protocols import Needs

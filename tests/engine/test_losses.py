@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attacks.signals._outputs import Losses
+from attacks.signals.logits import Losses
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism

@@ -14,9 +14,9 @@ import yaml
 from attacks.canaries._pool_records import HeldOut
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
-from attacks.signals._outputs import Losses
 from attacks.signals._queries import PredictedLabels
 from attacks.signals._white_box import ClassDistances, HiddenRepresentations, LastGradientNorms
+from attacks.signals.logits import Losses
 from audit.bounds import group_privacy
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.gaussian import Gaussian

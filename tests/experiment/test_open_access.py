@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import reports
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.config.read import load
 from audit.core.access import Access
 from audit.core.canaries import Canaries

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import audit
-from attacks.signals._outputs import Losses
+from attacks.signals.logits import Losses
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from attacks.signals._outputs import Losses
+from attacks.signals.logits import Losses
 from audit.cli.app import answer
 from audit.core.data import Array
 from audit.core.errors import OutputError

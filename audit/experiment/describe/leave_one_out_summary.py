@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Logits
 from attacks.signals._remarks import PredictedClasses
+from attacks.signals.logits import Logits
 from audit.core.coins import as_coins, some_models, take_models
 from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread

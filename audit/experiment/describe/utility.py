@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Logits
 from attacks.signals._remarks import PredictedClasses
+from attacks.signals.logits import Logits
 from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.games.observed import GameModels, Observations

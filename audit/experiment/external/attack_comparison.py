@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Losses
+from attacks.signals.logits import Losses
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.evaluation import AttackFigure

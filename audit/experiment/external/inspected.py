@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from attacks.signals._nonmember_medians import NonmemberMedians
-from attacks.signals._outputs import Logits, Losses
+from attacks.signals.logits import Logits, Losses
 from audit.bounds.budget import Budget
 from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail

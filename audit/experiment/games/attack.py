@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._outputs import Logits
 from attacks.signals._white_box import StepProducts
+from attacks.signals.logits import Logits
 from audit.core.coins import some_models
 from audit.core.data import Array
 from audit.core.errors import DataError, ObservationError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.core import coins, event_reading
 from audit.core.access import Access
 from audit.core.canaries import Canaries

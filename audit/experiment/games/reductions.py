@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from attacks.signals._outputs import Confidences, Logits
 from attacks.signals._remarks import PredictedClasses, RepeatedOutputs
+from attacks.signals.logits import Confidences, Logits
 from audit.core.models import Reduction, Signal
 from audit.core.protocols import Needs
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.core.preflight import Preflight
 from audit.core.views import Scores
 from audit.experiment.games.observed import GameModels

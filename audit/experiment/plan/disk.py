@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attacks.signals._outputs import Logits
+from attacks.signals.logits import Logits
 from audit.core import event_reading
 from audit.experiment.games.spec import AuditDesign, AuditInputs
 

@@ -147,3 +147,6 @@ class OutputFigures:
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)` float64; None for canaries that are no records of one class each."""
         return _reductions.read(self, models, canaries)
+
+
+PLUGIN = Logits
