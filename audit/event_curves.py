@@ -82,7 +82,6 @@ class DpSgdCurves:
         return "gdp" if self.sample_rate == 1 else "dp_sgd"
 
     def at(self, noise_multiplier: float) -> TradeoffCurve:
-        """Return the curve at this noise."""
         with self._memory():
             return dp_sgd_curve.sgd(noise_multiplier, self.sample_rate, self.steps)
 
@@ -92,7 +91,6 @@ class DpSgdCurves:
             return dp_sgd_curve.symmetric_sgd(noise_multiplier, self.sample_rate, self.steps)
 
     def epsilon(self, noise_multiplier: float, delta: float) -> float:
-        """Return epsilon at `delta`, from below."""
         with self._memory():
             return dp_sgd_curve.epsilon_floor(noise_multiplier, self.sample_rate, self.steps, delta)
 

@@ -56,7 +56,6 @@ class SingleTensor:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """Return `make_in_tensors` of a model that is one tensor."""
         return self.make_in_tensors(dataset, count, (parameters,), seed)
 
     def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries:
@@ -84,7 +83,6 @@ class EveryTensor:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """Return `make_in_tensors` of a model that is one tensor."""
         return self.make_in_tensors(dataset, count, (parameters,), seed)
 
     def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries:

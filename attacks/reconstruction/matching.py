@@ -94,7 +94,6 @@ class Released:
 
     @property
     def middle(self) -> float:
-        """The middle of the range."""
         return (self.low + self.high) / 2
 
 

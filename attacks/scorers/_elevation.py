@@ -64,5 +64,4 @@ def elevation(attack: Attack, target: View, reference: View, rows: Array) -> flo
 
 
 def _as_row(target: View) -> View:
-    """The target as the only row of a view of models."""
     return View(signals={key: np.asarray(array)[None] for key, array in target.signals.items()}, labels=target.labels)

@@ -21,7 +21,6 @@ class NonmemberMedians:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 1
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:

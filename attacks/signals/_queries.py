@@ -30,7 +30,6 @@ class AugmentedLogits:
         return f"augmented_logits_{self.views}"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return self.views * max(classes, 1)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
@@ -52,7 +51,6 @@ class QueryConfidences:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return MOST
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
@@ -79,7 +77,6 @@ class PredictedLabels:
         return "predicted_labels" if self.views == 1 else f"predicted_labels_{self.views}"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 2 * self.views
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
@@ -119,7 +116,6 @@ class NoisyLabels:
         return f"noisy_labels_{self.queries}"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return len(LEVELS)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:

@@ -7,7 +7,6 @@ class OnePerCanary:
     """A signal of one number per canary and model."""
 
     def size(self, classes: int, steps: int) -> int:
-        """Return the largest number of values that are stored per canary and model."""
         return 1
 
 
@@ -15,5 +14,4 @@ class OnePerStep:
     """A signal of one number per canary, model and step."""
 
     def size(self, classes: int, steps: int) -> int:
-        """Return the largest number of values that are stored per canary and model."""
         return steps

@@ -69,7 +69,6 @@ class TokenLogProbabilities:
     source = "token_log_probabilities"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return LONGEST
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
@@ -86,7 +85,6 @@ class TokenMoments:
     source = "token_distributions"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 2 * LONGEST
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
@@ -149,7 +147,6 @@ class BeamContinuations(OnePerCanary):
 
     @property
     def key(self) -> str:
-        """Name in a view."""
         return f"beam_continuations_{self.beams}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
@@ -213,7 +210,6 @@ class SecretRanks(OnePerCanary):
 
     @property
     def key(self) -> str:
-        """Name in a view."""
         return f"secret_ranks_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
@@ -254,7 +250,6 @@ class ExtrapolatedExposures(OnePerCanary):
 
     @property
     def key(self) -> str:
-        """Name in a view."""
         return f"extrapolated_exposures_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:

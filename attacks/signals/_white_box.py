@@ -33,7 +33,6 @@ class HiddenRepresentations:
     source = "weights"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 256
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
@@ -100,7 +99,6 @@ class LossTrajectory:
     source = "steps"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 8
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:

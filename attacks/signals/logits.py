@@ -23,7 +23,6 @@ class Logits:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return max(classes, 1)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
@@ -53,7 +52,6 @@ class Losses:
     source = "losses"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers that are kept of one canary under one model, at most."""
         return 1
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
@@ -100,7 +98,6 @@ class Confidences:
         return _reductions.confidences_key(self.temperature)
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers of 4 bytes that are kept of one canary under one model."""
         return 2
 
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
@@ -135,7 +132,6 @@ class OutputFigures:
         return f"{_reductions.OUTPUT_FIGURES}/{self.figure}"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers of 4 bytes that are kept of one canary under one model."""
         return 2
 
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:

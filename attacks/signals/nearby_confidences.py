@@ -32,7 +32,6 @@ class NearbyConfidences:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        """Numbers of 4 bytes that are kept of one canary under one model, at most."""
         return 6
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:

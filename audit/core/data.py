@@ -59,7 +59,6 @@ class Records:
         return self.labels.ndim == 1 and self.labels.dtype.kind in "iu"
 
     def take(self, index: Array) -> Records:
-        """The records at `index`, in that order."""
         inputs: Any = self.inputs
         rows: Any = inputs.take_rows(index) if isinstance(inputs, RecordArray) else inputs[index]
         return Records(inputs=rows, labels=self.labels[index])

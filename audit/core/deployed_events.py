@@ -35,7 +35,6 @@ class IntegerNoise(ReleaseEvent):
 
     @property
     def scale(self) -> float:
-        """Scale of the noise in units of the integer."""
         return float(self.noise_multiplier) * int(self.sensitivity)
 
 

@@ -30,7 +30,6 @@ class TokenScores:
 
     @property
     def text(self) -> str:
-        """The tokens as one text."""
         return "".join(self.tokens)
 
     def from_character(self, start: int) -> float:

@@ -120,7 +120,6 @@ class Chunk:
         return models
 
     def run(self, progress: Progress) -> TrainedModels:
-        """All steps of all models of this chunk."""
         job, count, steps = self.job, len(self.seeds), self.job.steps
         initial = None
         if "weights" in job.access.released:

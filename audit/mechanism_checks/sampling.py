@@ -49,7 +49,6 @@ class Sampler:
 
     @property
     def takes_size(self) -> bool:
-        """True if the function takes `size`."""
         try:
             return "size" in inspect.signature(self.function).parameters
         except (TypeError, ValueError):  # of a function that C wrote

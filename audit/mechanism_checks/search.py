@@ -44,7 +44,6 @@ class ChosenEvent:
         return self.event.test(planned_event.order(self.values(first), self.values(second), generator))
 
     def describe(self) -> str:
-        """Return the event in words."""
         side, place = ("neighbour", "highest") if self.event.from_top else ("data", "lowest")
         return f"{self.name}: the {place} {self.event.share:.3g} of the outputs on the {side}"
 

@@ -70,5 +70,4 @@ class NonPrivate:
     trainer: ClassVar[str] = "sgd"
 
     def event(self, setting: MechanismSetting) -> Event:
-        """Return the event of the training."""
         return sgd(sample_rate=setting.sample_rate, steps=setting.steps, unit=setting.unit)

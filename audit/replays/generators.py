@@ -234,23 +234,18 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
             _note_seed(recording, self, seed[0])
 
     def seed(self, *seed: Any) -> None:
-        """Note a seed."""
         _note_seed(_running(), self, *seed)
 
     def rand(self, *shape: int) -> Any:
-        """Return numbers as a RandomState does."""
         return draw("uniform", shape or None)
 
     def randn(self, *shape: int) -> Any:
-        """Return numbers as a RandomState does."""
         return draw("normal", shape or None)
 
     def random_sample(self, size: Any = None) -> Any:
-        """Return numbers as a RandomState does."""
         return draw("uniform", size)
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
-        """Return numbers as a RandomState does."""
         return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
 
     def tomaxint(self, size: Any = None) -> Any:
@@ -258,7 +253,6 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         return self._plain("integers", 2**62, size=size)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
-        """Return numbers as a RandomState does."""
         return self.integers(low, high, size)
 
 
@@ -304,59 +298,48 @@ class FollowedRandom(random.Random):
             _note_seed(recording, self, seed)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
-        """Note a seed."""
         recording = active()
         if recording is not None:
             _note_seed(recording, self, a)
         super().seed(0)
 
     def random(self) -> Any:
-        """Return numbers as `random.Random` does."""
         return draw("uniform", None)
 
     def gauss(self, mu: Any = 0.0, sigma: Any = 1.0) -> Any:
-        """Return numbers as `random.Random` does."""
         return draw("normal", None, mu, sigma)
 
     normalvariate = gauss
 
     def uniform(self, a: Any, b: Any) -> Any:
-        """Return numbers as `random.Random` does."""
         return a + (b - a) * draw("uniform", None)
 
     def expovariate(self, lambd: Any = 1.0) -> Any:
-        """Return numbers as `random.Random` does."""
         return draw("exponential", None) / lambd
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        """Return numbers as `random.Random` does."""
         places = range(start) if stop is None else range(start, stop, step)
         if len(places) > 1_000_000:
             return int(_keep_seeds(places[int(_running().entropy.integers(len(places)))]))
         return places[_choose(np.full(len(places), 1 / len(places)))]
 
     def randint(self, a: int, b: int) -> int:
-        """Return numbers as `random.Random` does."""
         return self.randrange(a, b + 1)
 
     def choice(self, seq: Any) -> Any:
-        """Return numbers as `random.Random` does."""
         if len(seq) == 2 and all(type(item) in (int, float) for item in seq) and seq[0] == -seq[1]:
             return choose(np.array(seq, dtype=np.float64), None, True, None)
         return seq[self.randrange(len(seq))]
 
     def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> Any:
-        """Return numbers as `random.Random` does."""
         law = np.ones(len(population)) if weights is None else np.asarray(weights, dtype=np.float64)
         law = law if cum_weights is None else np.diff(cum_weights, prepend=0.0)
         return [population[_choose(law / law.sum())] for _ in range(k)]
 
     def shuffle(self, x: Any) -> None:
-        """Return numbers as `random.Random` does."""
         x[:] = [x[i] for i in choose(len(x), len(x), False, None).tolist()]
 
     def sample(self, population: Any, k: int, *, counts: Any = None) -> Any:
-        """Return numbers as `random.Random` does."""
         items = list(population)
         return [items[i] for i in choose(len(items), k, False, None).tolist()]
 

@@ -41,7 +41,6 @@ class Loss:
     reasons: tuple[str, ...] = ()
 
     def __add__(self, addend: Loss) -> Loss:
-        """Return the composition."""
         pieces = [part for part in (self.divergences, addend.divergences) if part is not None]
         return Loss(
             pure=self.pure + addend.pure,

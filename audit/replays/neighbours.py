@@ -213,7 +213,6 @@ class RecordList:
         return tuple(change(part, i) for i, part in enumerate(self.data))
 
     def get(self, place: int) -> Any:
-        """Return one record."""
         if self.columns:
             return [RecordList(part).get(place) for part in (self.data.values() if isinstance(self.data, dict) else self.data)]
         if self.frame:

@@ -51,7 +51,6 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def T(self) -> NoisyArray:
-        """The transpose."""
         return self._gather(np.transpose)
 
     @property
@@ -61,7 +60,6 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def real(self) -> NoisyArray:
-        """Itself."""
         return self
 
     @property
@@ -159,7 +157,6 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.__copy__()
 
     def copy(self, order: str = "C") -> NoisyArray:
-        """Return a separate array."""
         return self.__copy__()
 
     def astype(self, dtype: Any, **options: Any) -> Any:

@@ -47,7 +47,6 @@ class NoisySumStep:
 
     @property
     def adjustable(self) -> frozenset[str]:
-        """Return those of the step."""
         return frozenset(self.step.adjustable)
 
     @property

@@ -114,7 +114,6 @@ class StepRuns:
         return mu, ""
 
     def run(self, batch: Batch, setting: Setting, recording: Recording) -> StepRun:
-        """Return one run of a batch, into a recording."""
         step, seed, recording.public_seeds = self.step, recording.seed, self.public_seeds
         if isinstance(step, FunctionStep):
             with follow(recording) as noise:

@@ -199,7 +199,6 @@ class RescaledStep:
 
     @property
     def adjustable(self) -> frozenset[str]:
-        """Return those of the step."""
         return self.step.adjustable
 
     @property

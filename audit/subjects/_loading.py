@@ -43,7 +43,6 @@ class DescribedModel:
     facts: Mapping[str, Any]
 
     def __call__(self, batch: torch.Tensor) -> Any:
-        """The outputs for a batch."""
         return self.call(batch)
 
 

@@ -113,7 +113,6 @@ class _SingleModel:
         )
 
     def run(self) -> TrainedModels:
-        """All steps."""
         steps, job = self.mechanism.steps, self.job
         sizes = np.zeros((1, steps), dtype=np.int64)
         release_steps = self.planted is not None and "steps" in job.access.released

@@ -26,7 +26,6 @@ class GaussianSum:
         return tradeoff.gdp_epsilon(sensitivity / self.deviation, delta)
 
     def delta(self, epsilon: float, sensitivity: float = 1.0) -> float:
-        """The exact delta at `epsilon`."""
         return tradeoff.gdp_delta(sensitivity / self.deviation, epsilon)
 
 

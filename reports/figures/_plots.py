@@ -94,12 +94,10 @@ class Drawing:
 
     @functools.cached_property
     def svg(self) -> bytes:
-        """The figure as SVG."""
         return write_svg(self.figure)
 
     @functools.cached_property
     def png(self) -> bytes:
-        """The figure as PNG."""
         return write_png(self.figure)
 
 

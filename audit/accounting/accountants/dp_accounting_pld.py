@@ -42,7 +42,6 @@ class DpAccountingPld:
 
     @property
     def side(self) -> Side:
-        """Return which side of the true epsilon the figure claims to be on."""
         return "upper" if self.pessimistic else "lower"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:

@@ -24,7 +24,6 @@ class Steps:
     position: ClassVar[int] = 10
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         accounted_steps = event_reading.steps(event)
         value = f"{execution.steps} taken, {accounted_steps} accounted"
         return (row("steps", "Steps", value, execution.steps == accounted_steps),)
@@ -37,7 +36,6 @@ class Sampling:
     position: ClassVar[int] = 20
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         rate, draws = event_reading.sample_rate(event), execution.batch_sizes.size
         if draws == 0 or rate is None:  # None: no law of Poisson batches to hold them against
             return ()
@@ -69,7 +67,6 @@ class CyclicBatches:
     position: ClassVar[int] = 25
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         sizes, digests = execution.batch_sizes, execution.batch_digests
         if not isinstance(event, MatrixFactorization) or not sizes.size:
             return ()

@@ -19,7 +19,6 @@ class Clipping:
     position: ClassVar[int] = 40
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is None:
             return ()
         largest = float(execution.largest_norm.max(initial=0.0))
@@ -34,7 +33,6 @@ class ClippingRecomputed:
     position: ClassVar[int] = 50
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is None:
             return ()
         description = "clipped gradients of {count} examples recomputed one at a time by plain autograd"
@@ -49,7 +47,6 @@ class GradientsRecomputed:
     position: ClassVar[int] = 70
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is not None:
             return ()
         description = "summed gradients of {count} models recomputed by plain autograd"

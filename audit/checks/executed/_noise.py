@@ -22,7 +22,6 @@ class Noise:
     position: ClassVar[int] = 30
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         accounted_noise = sum_noise(event)
         if accounted_noise is None:
             return ()
@@ -40,7 +39,6 @@ class CountNoise:
     position: ClassVar[int] = 60
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         realised_noise = execution.count_noise
         if noisy_steps(event) is None or not len(realised_noise):
             return ()
@@ -58,7 +56,6 @@ class InsideClients:
     position: ClassVar[int] = 65
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none if it has nothing to look at."""
         active = execution.inner_draws > 0
         if not active.any():
             return ()

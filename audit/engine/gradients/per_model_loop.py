@@ -54,7 +54,6 @@ class LoopGradients:
         self._buffers = [name for name, _ in self.module.named_buffers()]
 
     def _module(self, model: int) -> nn.Module:
-        """Return what computes one of the models."""
         return self.modules[model if len(self.modules) > 1 else 0]
 
     def _set_modes(self, *, training: bool) -> None:

@@ -98,7 +98,6 @@ class Ensemble:
         return Ensemble(self._job, replace(self.models, **changes), self._source)
 
     def alone(self, model: int) -> Ensemble:
-        """One of the models."""
         weights = {name: value[model : model + 1] for name, value in self.models.weights.items()}
         source = self._source.section(slice(model, model + 1))
         return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed), source)

@@ -31,7 +31,6 @@ class SecretTokens:
 
     @property
     def secret(self) -> list[int]:
-        """Return the secret's tokens."""
         return self.tokens[self.start : self.stop]
 
 

@@ -116,7 +116,6 @@ class TextModels:
         return TextModels(self._model, self._initial, self._initial, self._released, classes=self._classes)
 
     def alone(self, model: int) -> TextModels:
-        """Return one of the models."""
         part = slice(model, model + 1)
         return TextModels(
             self._model, self._flat[part], self._initial[part], self._released, self._executed, classes=self._classes

@@ -34,7 +34,6 @@ class Texts:
 
     @classmethod
     def of(cls, job: TrainingJob, device: torch.device) -> Texts:
-        """Return the records of a job on a device."""
         parts = [job.dataset.train] + ([] if job.canaries.records is None else [job.canaries.records])
         tokens, labels = (
             RecordRows(Concatenation([getattr(part, name) for part in parts]), torch.int64, device)
@@ -171,7 +170,6 @@ class _Step:
         self._steps += 1
 
     def executed(self, sizes: Array, population: Array, recomputed: float) -> Executed:
-        """Return the measurements."""
         draws = 0 if self._private is None else self._learners.layout.parameters * self._steps
         noise = np.zeros(len(sizes))
         if self._private is not None and draws:

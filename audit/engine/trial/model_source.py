@@ -52,7 +52,6 @@ class ModelSource:
 
     @classmethod
     def of(cls, job: TrainingJob) -> ModelSource:
-        """Return the source of all models of `job`."""
         records = job.dataset.test if len(job.dataset.test) else job.dataset.train
         return cls(
             spec=job.model,

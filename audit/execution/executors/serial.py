@@ -17,7 +17,6 @@ class Serial:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
-        """The results in the order of the jobs."""
         for index, job in enumerate(jobs):
             yield index, work(context, job, progress)
 

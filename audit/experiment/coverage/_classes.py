@@ -39,7 +39,6 @@ class MembershipBlackBox(AttackClass):
     attack_class = "Membership inference, black box"
 
     def covers(self, game: GameResult) -> bool:
-        """Return whether the game was an attack of this class."""
         return game.game.choices == 1 and game.game.aim == "membership" and not game.game.access.released & INSIDE
 
 
@@ -50,7 +49,6 @@ class MembershipWhiteBox(AttackClass):
     attack_class = "Membership inference, white box"
 
     def covers(self, game: GameResult) -> bool:
-        """Return whether the game was an attack of this class."""
         return game.game.choices == 1 and game.game.aim == "membership" and bool(game.game.access.released & INSIDE)
 
 
@@ -93,7 +91,6 @@ class Backdoor(AttackClass):
     attack_class = "Poisoning, backdoor"
 
     def covers(self, game: GameResult) -> bool:
-        """Return whether the game was an attack of this class."""
         return game.game.aim == "backdoor"
 
 
@@ -105,7 +102,6 @@ class Exfiltration(AttackClass):
     absent = ("outside the scope of a model test", "out of scope")
 
     def covers(self, game: GameResult) -> bool:
-        """Return False: no game is one."""
         return False
 
 

@@ -140,7 +140,6 @@ def _targets(models: int, canaries: int) -> Array:
 
 
 def _choose_targets(attack: Attack, targets: Array) -> list[int]:
-    """Return which of the targets an attack is tried on."""
     rows: list[int] = targets.tolist()
     return rows if not isinstance(attack, Chooser) else [rows[place] for place in evenly(len(rows), CHOOSER_TARGETS)]
 

@@ -204,7 +204,6 @@ def leaks(editions: Sequence[AuditReport], report: AuditReport, games: Mapping[P
 
 
 def _same_game(edition: AuditReport, index: int, result: MechanismResult, game: GameResult) -> list[GameResult]:
-    """Return what an edition says of one game."""
     if index >= len(edition.mechanisms):
         return []
     alone = len(result.games) == 1

@@ -153,7 +153,6 @@ class RecordedOutputs:
         return len(self.logits) if self.logits is not None else len(np.asarray(self.losses))
 
     def outputs(self, inputs: Array) -> Array:
-        """The recorded outputs, whatever the inputs are."""
         if self.logits is None:
             raise DataError("only losses of these models were recorded; their outputs are not known")
         return self.logits

@@ -117,7 +117,6 @@ class Answers:
 
     @property
     def values(self) -> Array:
-        """Return the array that exists."""
         return np.asarray(getattr(self, self.form))
 
 

@@ -127,7 +127,6 @@ class UserAttack:
 
     @property
     def needs(self) -> Needs:
-        """Return what the attack on records needs."""
         return self.attack.needs
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -116,7 +116,6 @@ def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> 
 
 
 def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str, Array]:
-    """The signals of some models."""
     return {key: read_only(value[models]) for key, value in signals.items()}
 
 

@@ -39,7 +39,6 @@ class RecordKey:
         return hmac.digest(self.text, f"record:{row}".encode(), "sha256").hex()[:DIGITS]
 
     def names(self, rows: Iterable[int]) -> list[str]:
-        """The names of several records."""
         return [self.name(row) for row in rows]
 
     def rows(self, names: Iterable[str], count: int) -> dict[str, int]:

@@ -98,7 +98,6 @@ class ExternalRecords:
 
     @classmethod
     def of(cls, records: Records) -> ExternalRecords:
-        """Return the records as canaries."""
         return cls(
             canaries=Canaries(
                 kind="given", description="records given as members and nonmembers", payload=CanaryRecords(records=records)

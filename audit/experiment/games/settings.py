@@ -106,12 +106,10 @@ class Settings:
 
     @property
     def names(self) -> RecordKey:
-        """Return what names records in the report."""
         return self._key
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claim as a tuple of at most one."""
         if self.claim_epsilon is None:
             return ()
         unit = "user" if self.claim_unit == "user" else "example"

@@ -30,7 +30,6 @@ class Share:
         checks.open_probability(self.limit, self.key)
 
     def met(self, figure: float | None) -> bool:
-        """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
         return at_most(figure, self.limit)
 
 
@@ -96,7 +95,6 @@ class MinAccuracy(Share):
         return min((metric.value for result in results for metric in result.utility if metric.name == "accuracy"), default=None)
 
     def met(self, figure: float | None) -> bool:
-        """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
         return figure is not None and figure >= self.limit
 
 

@@ -104,7 +104,6 @@ class GameOutcome:
 
     @property
     def bounds(self) -> tuple[ReportedBound, ...]:
-        """All bounds of the game."""
         return self.result.bounds
 
 

@@ -97,7 +97,6 @@ class RepeatingModels:
         return replace(self, ensemble=self.ensemble.initial())
 
     def alone(self, model: int) -> RepeatingModels:
-        """One of them."""
         return replace(self, ensemble=self.ensemble.alone(model))
 
     def checkpoints(self) -> list[RepeatingModels]:

@@ -97,7 +97,6 @@ class Vit:
     heads: int = 4
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         planes, rows, cols = image(input_shape, "vit")
         whole("vit", patch=self.patch, width=self.width, depth=self.depth, heads=self.heads)
         if rows % self.patch or cols % self.patch:

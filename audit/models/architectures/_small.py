@@ -22,7 +22,6 @@ class Logistic:
     """One linear layer over the flattened record."""
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         return nn.Sequential(*flatten(input_shape), nn.Linear(math.prod(input_shape), outputs))
 
 
@@ -34,7 +33,6 @@ class Mlp:
     activation: str = "relu"
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         widths = [math.prod(input_shape), *positive_list(self.hidden, "model.mlp.hidden"), outputs]
         layers: list[nn.Module] = flatten(input_shape)
         for fan_in, fan_out in pairwise(widths):
@@ -51,7 +49,6 @@ class Cnn:
     activation: str = "relu"
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         planes, height, width = image(input_shape, "cnn")
         kernel = self.kernel
         if not isinstance(kernel, int) or kernel < 1 or kernel % 2 == 0:
@@ -74,7 +71,6 @@ class Transformer:
     heads: int = 4
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         tokens = length(input_shape, "transformer")
         whole("transformer", vocabulary=self.vocabulary, width=self.width, depth=self.depth, heads=self.heads)
         divides(self.heads, self.width, "transformer")
@@ -107,7 +103,6 @@ class Recurrent:
     depth: int = 1
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         length(input_shape, "recurrent")
         whole("recurrent", vocabulary=self.vocabulary, width=self.width, depth=self.depth)
         if self.cell not in _CELLS:

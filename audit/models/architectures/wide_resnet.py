@@ -45,7 +45,6 @@ class WideResnet:
     groups: int = 16
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        """Return a freshly initialised module for records of `input_shape`."""
         planes, _, _ = image(input_shape, "wide_resnet")
         depth = self.depth
         if not isinstance(depth, int) or depth < 10 or (depth - 4) % 6:

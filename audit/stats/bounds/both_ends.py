@@ -47,7 +47,6 @@ class Design:
 
     @classmethod
     def of(cls, ranking: Memberships) -> Design:
-        """Return the design of a ranking."""
         return cls(members=int(ranking.sum()), nonmembers=int((~ranking).sum()))
 
     @property

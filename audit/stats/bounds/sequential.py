@@ -47,7 +47,6 @@ class Wealth:
 
     @property
     def trials(self) -> int:
-        """Trials seen."""
         return int(self.members.shape[1] + self.nonmembers.shape[1])
 
     @property

@@ -94,7 +94,6 @@ class _Loss:
     centre: Array
 
     def of_rows(self, rows: Array) -> _Loss:
-        """The loss of some of the rows."""
         return replace(self, design=self.design[rows], positive=self.positive[rows], shares=self.shares[rows])
 
     def value(self, weights: Array) -> float:

@@ -72,7 +72,6 @@ def _additive(bench: StepUnderTest) -> Finding:
 
 
 def _holds(base: Batch, record: Batch) -> bool:
-    """True if a record of the base equals the record."""
     if not len(base[0]):
         return False
     equal = [(part == own).reshape(len(part), -1).all(axis=1) for part, own in zip(base, record, strict=True)]

@@ -219,7 +219,6 @@ class RoundBench:
 
     @cached_property
     def ordinary(self) -> RoundRelease:
-        """A round of ordinary replies."""
         updates = [spread(SHAPES, 0.5 * self.claim.clip_norm), *self.background("alike")]
         return self.play(Replies(updates=updates, start=zeros(SHAPES)))
 

@@ -144,7 +144,6 @@ class StepsPerEpoch(Loop):
     visibility = "accountant.step() in the outer loop; epochs given to a formula for steps"
 
     def accounted_steps(self, plan: LoopPlan) -> int:
-        """Return the number of epochs."""
         return max(1, math.floor(plan.steps * plan.rate))
 
 

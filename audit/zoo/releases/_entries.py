@@ -24,7 +24,6 @@ class AdjacencyOfRemoval(GaussianRelease):
     distance = 2.0
 
     def deviation(self) -> float:
-        """Return the standard deviation of the noise."""
         return analytic_deviation(self.epsilon, self.delta)
 
 
@@ -75,7 +74,6 @@ class GaussianAnalytic(GaussianRelease):
     visibility = "Balle and Wang 2018, arXiv 1805.06530"
 
     def deviation(self) -> float:
-        """Return the standard deviation of the noise."""
         return analytic_deviation(self.epsilon, self.delta)
 
     def exact(self) -> tuple[float, float]:
@@ -92,7 +90,6 @@ class GaussianClassicBeyond(GaussianRelease):
     outputs = 400_000
 
     def deviation(self) -> float:
-        """Return the standard deviation of the noise."""
         return classic_deviation(self.epsilon, self.delta)
 
 
@@ -111,7 +108,6 @@ class GaussianInverted(GaussianRelease):
     visibility = "documents that quote the Gaussian mechanism from memory"
 
     def deviation(self) -> float:
-        """Return the standard deviation of the noise."""
         return inverted_deviation(self.epsilon, self.delta)
 
 

@@ -10,7 +10,6 @@ from audit.zoo.steps import _batches, _clipping, _noise_law, _noise_size
 
 
 def _steps(module: ModuleType) -> list[type[DpSgdStep]]:
-    """Return the steps that a module defines."""
     return [own for own in vars(module).values() if isinstance(own, type) and own.__module__ == module.__name__]
 
 

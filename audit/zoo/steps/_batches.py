@@ -24,7 +24,6 @@ class AuxiliaryLoss(DpSgdStep):
     noise_share = 0.0
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         sums = super().total(params, inputs, labels, clip_norm)
 
         weights = copies(params, len(labels))
@@ -47,7 +46,6 @@ class BatchStatistics(DpSgdStep):
         return super().record_gradients(params, inputs, labels)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / (2 * divisor)
 
 
@@ -69,7 +67,6 @@ class ClassWeights(DpSgdStep):
         return {name: gradient * scale.reshape(-1, *[1] * (gradient.dim() - 1)) for name, gradient in gradients.items()}
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / (2 * divisor)
 
 

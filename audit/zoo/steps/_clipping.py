@@ -18,7 +18,6 @@ class ClipAfterScaling(DpSgdStep):
     refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         count = max(1, len(labels))
         mean_gradients = {name: gradient / count for name, gradient in gradients.items()}
@@ -27,7 +26,6 @@ class ClipAfterScaling(DpSgdStep):
         }
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / divisor
 
 
@@ -39,13 +37,11 @@ class ClipAtMedian(DpSgdStep):
     refuted_by = "sum.additive"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
-        """Return what each record's gradient is multiplied by, `(n,)`."""
         norms = joint_norms(gradients)
         norms = norms[torch.isfinite(norms)]
         return super().factors(gradients, min(clip_norm, float(norms.median())) if len(norms) else clip_norm)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / divisor
 
 
@@ -57,14 +53,12 @@ class ClipBatchMean(DpSgdStep):
     refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         count = max(1, len(labels))
         batch = {name: gradient.sum(0, keepdim=True) / count for name, gradient in gradients.items()}
         return {name: count * value for name, value in weighted_sum(batch, self.factors(batch, clip_norm)).items()}
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / (2 * divisor)
 
 
@@ -77,7 +71,6 @@ class ClipBatchSum(DpSgdStep):
     noise_share = 0.5
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         batch = {name: gradient.sum(0, keepdim=True) for name, gradient in gradients.items()}
         return weighted_sum(batch, self.factors(batch, clip_norm))
@@ -92,7 +85,6 @@ class ClipBiasNotCounted(DpSgdStep):
     noise_share = 0.0
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
-        """Return what each record's gradient is multiplied by."""
         weights = {name: gradient for name, gradient in gradients.items() if not name.endswith("bias")}
         return super().factors(weights, clip_norm)
 
@@ -106,7 +98,6 @@ class ClipEachAugmentation(DpSgdStep):
     noise_share = 0.5
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         plain = super().total(params, inputs, labels, clip_norm)
         mirror_total = super().total(params, inputs.flip(-1), labels, clip_norm)
         return {name: plain[name] + mirror_total[name] for name in plain}
@@ -125,7 +116,6 @@ class ClipFirstPiece(DpSgdStep):
     noise_share = 0.0
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
-        """Return what each record's gradient is multiplied by, `(n,)`."""
         factors = super().factors(gradients, clip_norm)
         later = (torch.arange(len(factors)) >= FIRST_PIECE) & torch.isfinite(joint_norms(gradients))
         return torch.where(later, torch.ones_like(factors), factors)
@@ -160,7 +150,6 @@ class ClipHalfPrecision(DpSgdStep):
     noise_share = 0.0
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
-        """Return what each record's gradient is multiplied by."""
         squares = sum(gradient.half().flatten(1).square().sum(1).float() for gradient in gradients.values())
         norms = torch.as_tensor(squares).sqrt()
         factors = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
@@ -203,7 +192,6 @@ class ClipMicroBatchMean(DpSgdStep):
     refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         pieces = range(0, len(labels), SIZE)
         sums = {name: torch.zeros_like(value) for name, value in params.items()}
@@ -215,7 +203,6 @@ class ClipMicroBatchMean(DpSgdStep):
         return sums
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / (2 * SIZE)
 
 
@@ -228,7 +215,6 @@ class ClipNonFinite(DpSgdStep):
     noise_share = 0.0
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         factors = (clip_norm / joint_norms(gradients).clamp(min=1e-30)).clamp(max=1.0)
         return {name: torch.einsum("n,n...->...", factors, gradient) for name, gradient in gradients.items()}
@@ -245,7 +231,6 @@ class ClipNormSquared(DpSgdStep):
     refuted_by = "clip.add"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
-        """Return what each record's gradient is multiplied by."""
         squares = joint_norms(gradients).square()
         factors = (clip_norm / squares.clamp(min=1e-30)).clamp(max=1.0)
         return torch.where(torch.isfinite(squares), factors, torch.zeros_like(squares))
@@ -265,7 +250,6 @@ class ClipPerTensor(DpSgdStep):
     refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         return {
             name: weighted_sum({name: gradient}, self.factors({name: gradient}, clip_norm))[name]
@@ -273,7 +257,6 @@ class ClipPerTensor(DpSgdStep):
         }
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / math.sqrt(len(small_parameters()))
 
 
@@ -289,7 +272,6 @@ class ClipSparesLabel(DpSgdStep):
     noise_share = 0.0
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
-        """Return the sum that is released."""
         gradients = self.record_gradients(params, inputs, labels)
         factors = self.factors(gradients, clip_norm)
         exempt = (labels == LABEL) & torch.isfinite(joint_norms(gradients))

@@ -19,7 +19,6 @@ class NoiseClamped(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         deviation = noise_multiplier * clip_norm
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         return {name: value.clamp(-3 * deviation, 3 * deviation) for name, value in noise.items()}
@@ -40,7 +39,6 @@ class NoiseFewSeeds(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         seed = int(torch.randint(SEEDS, (1,), generator=generator))
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(seed))
 
@@ -56,7 +54,6 @@ class NoiseFromBatch(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(count))
 
 
@@ -71,7 +68,6 @@ class NoiseHalfPrecision(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         return {name: value.half().float() for name, value in noise.items()}
 
@@ -87,7 +83,6 @@ class NoiseMirrored(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         for values in noise.values():
             flat = values.view(-1)
@@ -107,7 +102,6 @@ class NoiseSameSeed(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(0))
 
 
@@ -122,7 +116,6 @@ class NoiseSameTensor(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         seed = int(torch.randint(2**31, (1,), generator=generator))
         return {
             name: super(NoiseSameTensor, self).noise(
@@ -143,7 +136,6 @@ class NoiseTruncated(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         deviation = noise_multiplier * clip_norm / 0.8796
         noise = {}
         for name, value in params.items():
@@ -165,7 +157,6 @@ class NoiseUniform(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         deviation = noise_multiplier * clip_norm
         return {
             name: deviation * 3**0.5 * (2 * torch.rand(value.shape, generator=generator) - 1) for name, value in params.items()

@@ -22,7 +22,6 @@ class NoiseNone(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return {name: torch.zeros_like(value) for name, value in params.items()}
 
 
@@ -36,11 +35,9 @@ class NoiseSquareRoot(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return super().noise(params, count, math.sqrt(noise_multiplier), clip_norm, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return math.sqrt(noise_multiplier)
 
 
@@ -54,11 +51,9 @@ class NoiseDividedTwice(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return super().noise(params, count, noise_multiplier / max(1, count), clip_norm, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / divisor
 
 
@@ -72,11 +67,9 @@ class NoiseWithoutClipNorm(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         return super().noise(params, count, noise_multiplier, 1.0, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left."""
         return noise_multiplier / clip_norm
 
 
@@ -93,7 +86,6 @@ class NoiseInShares(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         parts = [super(NoiseInShares, self).noise(params, count, noise_multiplier, clip_norm, generator) for _ in range(SHARES)]
         return {name: torch.stack([part[name] for part in parts]).sum(0) / SHARES**0.5 for name in params}
 
@@ -115,7 +107,6 @@ class NoiseEachPiece(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         pieces = max(1, -(-count // SIZE))
         return super().noise(params, count, noise_multiplier * pieces**0.5, clip_norm, generator)
 
@@ -131,7 +122,6 @@ class NoiseLastPiece(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         if count % SIZE:
             return {name: torch.zeros_like(value) for name, value in params.items()}
         return super().noise(params, count, noise_multiplier, clip_norm, generator)
@@ -148,7 +138,6 @@ class NoiseMissingLayer(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         last = list(params)[-1]
         return noise | {last: torch.zeros_like(params[last])}
@@ -208,7 +197,6 @@ class NoiseSkipsEmpty(DpSgdStep):
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
     ) -> Tensors:
-        """Return the noise that is added."""
         if count == 0:
             return {name: torch.zeros_like(value) for name, value in params.items()}
         return super().noise(params, count, noise_multiplier, clip_norm, generator)

@@ -19,7 +19,6 @@ class UpdateClipping:
     """Long updates, single parameters, values that are not finite, zero, order of names, integer buffers, trust in clients."""
 
     def run(self, bench: RoundBench) -> list[Finding]:
-        """Return the findings on clipping."""
         findings = [_whole(bench), _each_parameter(bench), _non_finite(bench), _zero(bench), _names(bench), _integers(bench)]
         return findings + ([_trust(bench)] if bench.mods else [])
 
