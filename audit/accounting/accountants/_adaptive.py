@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,15 @@ def adaptive_divergences(event: Event, adjacency: Adjacency, orders: NDArray[np.
     raise UnsupportedMechanism(f"{event} has a part without a formula for its Renyi divergence under {adjacency}")
 
 
+def _claim(
+    mechanism: Event, delta: float, adjacency: Adjacency, name: str, epsilon: Callable[[Event, float, Adjacency], float]
+) -> Claim:
+    checks.open_probability(delta, "delta")
+    mechanism, delta = decode(encode(mechanism)), float(delta)  # values are checked again: a NaN passes most comparisons
+    source = f"epsilon-audit {__version__} {name}"
+    return Claim(epsilon=epsilon(mechanism, delta, adjacency), delta=delta, adjacency=adjacency, source=source)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcentratedFilter:
     """Claims what approximate zCDP gives: pure releases of epsilon are `epsilon^2 / 2`-zCDP, Gaussian ones `1 / (2 noise^2)`.
@@ -71,17 +81,13 @@ class ConcentratedFilter:
         Raises:
             UnsupportedMechanism: some part is not known to be approximately zCDP, or its batches are cut.
         """
-        checks.open_probability(delta, "delta")
-        mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
+        return _claim(mechanism, delta, adjacency, "concentrated filter", self._epsilon)
+
+    def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         rho, failure = _parameters(known_uncut(mechanism, adjacency), adjacency)
-        remainder = float(delta) - failure
-        is_finite = remainder > 0 and math.isfinite(rho)
-        return Claim(
-            epsilon=(renyi.zcdp_epsilon(rho, remainder) if rho else 0.0) if is_finite else math.inf,
-            delta=float(delta),
-            adjacency=adjacency,
-            source=f"epsilon-audit {__version__} concentrated filter",
-        )
+        if delta <= failure or not math.isfinite(rho):
+            return math.inf
+        return renyi.zcdp_epsilon(rho, delta - failure) if rho else 0.0
 
 
 def _parameters(event: Event, adjacency: Adjacency) -> tuple[float, float]:  # noqa: PLR0911 (one arm a kind)
@@ -150,14 +156,7 @@ class RenyiFilter:
         Raises:
             UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
         """
-        checks.open_probability(delta, "delta")
-        mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
-        return Claim(
-            epsilon=self._epsilon(mechanism, float(delta), adjacency),
-            delta=float(delta),
-            adjacency=adjacency,
-            source=f"epsilon-audit {__version__} Renyi filter, order {self.order:g}",
-        )
+        return _claim(mechanism, delta, adjacency, f"Renyi filter, order {self.order:g}", self._epsilon)
 
     def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array([float(self.order)])
@@ -199,14 +198,7 @@ class RenyiOdometer:
         Raises:
             UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
         """
-        checks.open_probability(delta, "delta")
-        mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
-        return Claim(
-            epsilon=self._epsilon(mechanism, float(delta), adjacency),
-            delta=float(delta),
-            adjacency=adjacency,
-            source=f"epsilon-audit {__version__} Renyi odometer, {len(self.orders)} orders",
-        )
+        return _claim(mechanism, delta, adjacency, f"Renyi odometer, {len(self.orders)} orders", self._epsilon)
 
     def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array(self.orders)

@@ -1,4 +1,4 @@
-"""Opacus' PRV accountant as the library is: a subject of the battery."""
+"""Opacus' accountants as the library is: subjects of the battery."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class OpacusPrv:
 
     as_it_is: ClassVar[bool] = True
     side: ClassVar[Side] = "upper"
+    method: ClassVar[str] = "PRV"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only).
@@ -28,51 +29,22 @@ class OpacusPrv:
         Raises:
             UnsupportedMechanism: something else, or Opacus is not installed.
         """
-        return _as_it_is.opacus("PRV", mechanism, delta=delta, adjacency=adjacency)
+        return _as_it_is.opacus(self.method, mechanism, delta=delta, adjacency=adjacency)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpacusRdp:
-    """States what the library states for its history of (noise multiplier, sample rate, steps).
+class OpacusRdp(OpacusPrv):
+    """States what the library states by Renyi divergences for its history of (noise multiplier, sample rate, steps)."""
 
-    References:
-        github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
-    """
-
-    as_it_is: ClassVar[bool] = True
-    side: ClassVar[Side] = "upper"
-
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only).
-
-        Raises:
-            UnsupportedMechanism: something else, or Opacus is not installed.
-        """
-        return _as_it_is.opacus("RDP", mechanism, delta=delta, adjacency=adjacency)
+    method = "RDP"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpacusGdp:
-    """States what the library states for its history of (noise multiplier, sample rate, steps).
+class OpacusGdp(OpacusPrv):
+    """States what the library states by a central limit for its history of (noise multiplier, sample rate, steps)."""
 
-    References:
-        github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
-    """
-
-    as_it_is: ClassVar[bool] = True
-    side: ClassVar[Side] = "estimate"
+    side = "estimate"
+    method = "GDP"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only).
-
-        Raises:
-            UnsupportedMechanism: something else, or Opacus is not installed.
-        """
-        library_claim = _as_it_is.opacus(
-            "GDP",
-            mechanism,
-            delta=delta,
-            adjacency=adjacency,
-            note="a central limit: an approximation, not a bound",
-        )
-        return replace(library_claim, family="gdp")
+        note = "a central limit: an approximation, not a bound"
+        claim = _as_it_is.opacus(self.method, mechanism, delta=delta, adjacency=adjacency, note=note)
+        return replace(claim, family="gdp")

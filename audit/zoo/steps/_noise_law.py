@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from audit.zoo._reference import DpSgdStep, Tensors
 
@@ -16,9 +16,7 @@ class NoiseClamped(DpSgdStep):
     refuted_by = "noise.law"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         deviation = noise_multiplier * clip_norm
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         return {name: value.clamp(-3 * deviation, 3 * deviation) for name, value in noise.items()}
@@ -36,9 +34,7 @@ class NoiseFewSeeds(DpSgdStep):
     refuted_by = "noise.repeats"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         seed = int(torch.randint(SEEDS, (1,), generator=generator))
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(seed))
 
@@ -51,9 +47,7 @@ class NoiseFromBatch(DpSgdStep):
     refuted_by = "noise.repeats"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(count))
 
 
@@ -65,9 +59,7 @@ class NoiseHalfPrecision(DpSgdStep):
     refuted_by = "noise.resolution"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         return {name: value.half().float() for name, value in noise.items()}
 
@@ -80,9 +72,7 @@ class NoiseMirrored(DpSgdStep):
     refuted_by = "noise.repeats"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         for values in noise.values():
             flat = values.view(-1)
@@ -99,9 +89,7 @@ class NoiseSameSeed(DpSgdStep):
     refuted_by = "noise.repeats"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return super().noise(params, count, noise_multiplier, clip_norm, torch.Generator().manual_seed(0))
 
 
@@ -113,9 +101,7 @@ class NoiseSameTensor(DpSgdStep):
     refuted_by = "noise.repeats"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         seed = int(torch.randint(2**31, (1,), generator=generator))
         return {
             name: super(NoiseSameTensor, self).noise(
@@ -133,9 +119,7 @@ class NoiseTruncated(DpSgdStep):
     refuted_by = "noise.law"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         deviation = noise_multiplier * clip_norm / 0.8796
         noise = {}
         for name, value in params.items():
@@ -154,9 +138,7 @@ class NoiseUniform(DpSgdStep):
     refuted_by = "noise.law"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         deviation = noise_multiplier * clip_norm
         return {
             name: deviation * 3**0.5 * (2 * torch.rand(value.shape, generator=generator) - 1) for name, value in params.items()

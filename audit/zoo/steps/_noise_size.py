@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from audit.zoo._reference import DpSgdStep, Tensors, weighted_sum
 
@@ -19,9 +19,7 @@ class NoiseNone(DpSgdStep):
     refuted_by = "noise.missing"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return {name: torch.zeros_like(value) for name, value in params.items()}
 
 
@@ -32,9 +30,7 @@ class NoiseSquareRoot(DpSgdStep):
     visibility = "np.random.normal and torch.normal called with a variance"
     refuted_by = "noise.variance"
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return super().noise(params, count, math.sqrt(noise_multiplier), clip_norm, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
@@ -48,9 +44,7 @@ class NoiseDividedTwice(DpSgdStep):
     visibility = "noise scaled by 1/B before it is added to a sum"
     refuted_by = "noise.variance"
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return super().noise(params, count, noise_multiplier / max(1, count), clip_norm, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
@@ -64,9 +58,7 @@ class NoiseWithoutClipNorm(DpSgdStep):
     visibility = "a missing factor; clip norm changed later"
     refuted_by = "noise.variance"
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         return super().noise(params, count, noise_multiplier, 1.0, generator)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
@@ -83,9 +75,7 @@ class NoiseInShares(DpSgdStep):
     wrong = ""
     visibility = "noise of several devices under secure aggregation"
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         parts = [super(NoiseInShares, self).noise(params, count, noise_multiplier, clip_norm, generator) for _ in range(SHARES)]
         return {name: torch.stack([part[name] for part in parts]).sum(0) / SHARES**0.5 for name in params}
 
@@ -104,9 +94,7 @@ class NoiseEachPiece(DpSgdStep):
     visibility = "gradient accumulation around a private optimiser"
     refuted_by = "noise.variance"
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         pieces = max(1, -(-count // SIZE))
         return super().noise(params, count, noise_multiplier * pieces**0.5, clip_norm, generator)
 
@@ -119,9 +107,7 @@ class NoiseLastPiece(DpSgdStep):
     refuted_by = "noise.missing"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         if count % SIZE:
             return {name: torch.zeros_like(value) for name, value in params.items()}
         return super().noise(params, count, noise_multiplier, clip_norm, generator)
@@ -135,9 +121,7 @@ class NoiseMissingLayer(DpSgdStep):
     refuted_by = "noise.missing"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         last = list(params)[-1]
         return noise | {last: torch.zeros_like(params[last])}
@@ -151,9 +135,7 @@ class NoiseMissingRow(DpSgdStep):
     refuted_by = "noise.missing"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         """Return the noise that is added to the sum for a batch of `count` records."""
         noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
         noise["hidden.weight"][0, 0] = 0.0
@@ -172,7 +154,7 @@ class NoiseBeforeClip(DpSgdStep):
         self,
         params: Mapping[str, Tensor],
         batch: tuple[Tensor, Tensor],
-        generator: torch.Generator,
+        generator: Generator,
         *,
         noise_multiplier: float,
         clip_norm: float,
@@ -194,9 +176,7 @@ class NoiseSkipsEmpty(DpSgdStep):
     refuted_by = "noise.missing"
     noise_share = 0.0
 
-    def noise(
-        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
-    ) -> Tensors:
+    def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
         if count == 0:
             return {name: torch.zeros_like(value) for name, value in params.items()}
         return super().noise(params, count, noise_multiplier, clip_norm, generator)
