@@ -68,7 +68,7 @@ def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequen
         raise DataError(f"categorical names no column '{unknown[0]}'; the tables have {', '.join(names)}")
     columns, is_category = [], []
     for name in names:
-        sides = [_column(frame, name) for frame in frames.values()]
+        sides = [frame[next(column for column in frame.columns if str(column) == name)] for frame in frames.values()]
         columns.append(_numbers(name, sides, as_category=name in categorical))
         is_category.append(columns[-1][1])
     tables = [np.stack([values[side] for values, _ in columns], axis=1) for side in range(len(NAMES))]
@@ -80,10 +80,6 @@ def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequen
         is_category=np.array(is_category),
         spans=_spans(tables, np.array(is_category)),
     )
-
-
-def _column(frame: Any, name: str) -> Any:
-    return frame[next(column for column in frame.columns if str(column) == name)]
 
 
 def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[list[Array], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def load(path: Path) -> Ledger:
                 f"{path}: release {place + 1} ('{releases[place].name}'), one before it or a setting was changed after it was "
                 "recorded"
             )
-    if is_sealed and document["seal"] != _seal(hashes):
+    if is_sealed and document["seal"] != _digest([hashes[-1], len(hashes) - 1]):
         raise DataError(f"{path}: a setting was changed or a release removed after it was recorded; the seal does not fit")
     trajectory = ledger.trajectory(ledger.ask())
     priced_releases = (
@@ -110,10 +110,6 @@ def _hashes(ledger: Ledger, *, with_seal: bool = True) -> list[str]:
     for row in ledger.releases:
         hashes.append(_digest([hashes[-1], row.name, row.when, row.note, encode(row.event)]))
     return hashes
-
-
-def _seal(hashes: Sequence[str]) -> str:
-    return _digest([hashes[-1], len(hashes) - 1])
 
 
 def _digest(value: Any) -> str:

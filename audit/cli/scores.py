@@ -78,13 +78,10 @@ def scores(
     if output is not None:
         deliver.demand_new(output)
     columns, included = read_scores(table, score, conditions or [])
-    report = inspection.inspect_scores(_attack_option(columns), included, settings, game=game, name=file.name)
+    report = inspection.inspect_scores(
+        columns if len(columns) > 1 else next(iter(columns.values())), included, settings, game=game, name=file.name
+    )
     return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS)
-
-
-def _attack_option(columns: dict[str, Array]) -> Array | dict[str, Array]:
-    """A single column goes by no name of its own in the report."""
-    return columns if len(columns) > 1 else next(iter(columns.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

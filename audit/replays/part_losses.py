@@ -16,7 +16,7 @@ _ROUNDING = 1e-9  # relative difference of weights that is rounding
 
 def part_loss(part: TranscriptPart) -> Loss:
     """Return the least loss that holds for a part: by its numbers, or by its events if no number of it is released."""
-    if not _has_moved(part):
+    if bool(np.array_equal(part.first, part.second, equal_nan=True)) and _same_weights(part):
         return Loss()
     numbers = np.array([kind == NUMBER for kind in part.kinds])
     if not numbers.any():
@@ -38,14 +38,6 @@ def part_loss(part: TranscriptPart) -> Loss:
     return Loss(
         pure=bound.pure, laplace=bound.laplace, mu=bound.mu, divergences=bound.divergences, exact=False, reasons=bound.reasons
     )
-
-
-def _has_moved(part: TranscriptPart) -> bool:
-    return not (_is_still(part.first, part.second) and _same_weights(part))
-
-
-def _is_still(first: Array, second: Array) -> bool:
-    return bool(np.array_equal(first, second, equal_nan=True))
 
 
 def _same_weights(part: TranscriptPart) -> bool:

@@ -69,7 +69,7 @@ class Program:
                 with surviving.watch() as table:
                     try:
                         result = self.function(data, generator) if self.takes_generator else self.function(data)
-                        result = _exhaust(result)
+                        result = list(result) if inspect.isgenerator(result) else result
                     except Exception as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
                         error = f"{type(problem).__name__}: {problem}"
                 recording.at_return = True
@@ -96,11 +96,6 @@ def _follow_torch(recording: Recording) -> Any:
     from audit.replays.torch_noise import follow
 
     return follow(recording)
-
-
-def _exhaust(result: Any) -> Any:
-    """Return a generator of Python as the list of its items."""
-    return list(result) if inspect.isgenerator(result) else result
 
 
 __all__ = ["Program", "ProgramRun", "operations"]

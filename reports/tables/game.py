@@ -35,8 +35,10 @@ def bounds(game: GameResult, void: bool) -> Table:
             down(read_ceiling(bound)),
             confidence(bound.confidence),
             count(bound.comparisons),
-            _holds_for(bound),
-            _assumptions(bound),
+            say("game_table.any_mechanism")
+            if bound.family is None
+            else say("game_table.only", family=named.family(bound.family)),
+            say("separator.words").join(named.assumption(assume) for assume in bound.assumes) or say("proof.nothing"),
             bound.selected or say("proof.nothing"),
         )
         for source in headline.sources(game)
@@ -257,16 +259,6 @@ def _proof_cell(bound: ReportedBound, leads: bool) -> Piece:
     figure = down(read_epsilon(bound))
     text = figure if bound.family is None else say("game_table.in_family", epsilon=figure)
     return Strong(text) if leads and read_epsilon(bound) > 0 else text
-
-
-def _holds_for(bound: ReportedBound) -> str:
-    return (
-        say("game_table.any_mechanism") if bound.family is None else say("game_table.only", family=named.family(bound.family))
-    )
-
-
-def _assumptions(bound: ReportedBound) -> str:
-    return say("separator.words").join(named.assumption(assume) for assume in bound.assumes) or say("proof.nothing")
 
 
 def _limit(share: float | None) -> str:

@@ -90,7 +90,7 @@ def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth], second: Mapp
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
     lines += [*truths.section(cases, truth_by_case), *truths.second_section(cases, second, truth_by_case)]
-    lines += [*_believed().splitlines(), ""]
+    lines += [*(importlib.resources.files("audit.accounting.regression") / "believed.md").read_text().splitlines(), ""]
     for run in present:
         lines += _findings(run)
     return "\n".join([*lines, *_known_defects(cases, {run.spec: run.results for run in present})]) + "\n"
@@ -149,11 +149,6 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "## Verdicts",
         "",
     ]
-
-
-def _believed() -> str:
-    """Return the text, which comes with the package, on why a bracket can be believed and what is accounted for."""
-    return (importlib.resources.files("audit.accounting.regression") / "believed.md").read_text()
 
 
 def _python(text: str) -> list[str]:

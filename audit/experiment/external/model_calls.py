@@ -43,7 +43,7 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
         return _whole_or_batches(lambda batch: read(function, batch, name))
     if callable(target):
         name = f"the target's function {_qualname(target)}"
-        return _whole_or_batches(lambda batch: _ask_function(target, batch, name))
+        return _whole_or_batches(lambda batch: read_result(call_named(target, batch, name), name))
     is_file = isinstance(target, str | Path | bytes)
     raise ConfigError(
         f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
@@ -187,10 +187,6 @@ def _whole_or_batches(function: Callable[[Any], Array]) -> Callable[[Array | Row
         return np.concatenate(parts)
 
     return ask
-
-
-def _ask_function(function: Callable[..., Any], batch: Any, name: str) -> Array:
-    return read_result(call_named(function, batch, name), name)
 
 
 def _ask_module(target: Any, records: Array | RowContainer) -> Array:

@@ -96,7 +96,9 @@ class StoppingRule:
 def make_stopping_rule(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> StoppingRule:
     """Return what a game is asked while its target runs finish: nothing if it does not stop."""
     return StoppingRule(
-        estimators=anytime(game_design.estimators) if game_design.stops else (),
+        estimators=tuple(cast(AnytimeEstimator, estimator) for estimator in game_design.estimators)
+        if game_design.stops
+        else (),
         claims=claims,
         delta=budget.delta,
         confidence=budget.level,
@@ -150,8 +152,3 @@ def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, d
         )
     for estimator in game_design.estimators:
         claim_test.probe(estimator, game, mechanism, delta)
-
-
-def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
-    """The estimators of a game that stops, which `refuse` has let through."""
-    return tuple(cast(AnytimeEstimator, estimator) for estimator in estimators)

@@ -55,7 +55,7 @@ class PowerStudy:
                     draws=detectable.draws,
                     ceiling=self.ceilings[training_design.name, game_design.name, detectable.estimator],
                     runs_to_proof=_runs_to_proof(alone, detectable, claims) if game_design.stops else None,
-                    hours=_none_if_unknown(hours),
+                    hours=None if math.isnan(hours) else hours,
                 )
                 rows.append(_with_needs(row, alone, game_design, self.violation))
         return rows
@@ -93,7 +93,3 @@ def _runs_to_proof(path: simulation.Path, detectable: Detectable, claims: Sequen
     question = power.Question(delta=path.delta, confidence=path.level, claim=detectable.claim, draws=PROOFS)
     query = power.PowerQuery(estimator=path.estimators[0], game=path.game, question=question, mechanism=path.mechanism)
     return power.runs_to_proof(query, detectable.epsilon, claim)
-
-
-def _none_if_unknown(hours: float) -> float | None:
-    return None if math.isnan(hours) else hours

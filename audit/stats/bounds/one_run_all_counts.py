@@ -127,7 +127,7 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
         return False
     if escaping <= ROOM * significance:
         return True
-    subset = _subset(walk)
+    subset = np.arange(len(walk.guesses))[::-1][::2][::-1]
     return one_run_guesses.refutes(
         walk.guesses[subset],
         walk.correct[subset],
@@ -136,11 +136,6 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
         delta=walk.delta,
         significance=significance,
     )
-
-
-def _subset(walk: Walk) -> Counts:
-    """Every second count, the largest among them."""
-    return np.arange(len(walk.guesses))[::-1][::2][::-1]
 
 
 def _rate(epsilon: float) -> float:

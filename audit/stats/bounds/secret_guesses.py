@@ -164,7 +164,9 @@ class SecretWalk:
         if surprise >= NEVER:
             return 1.0
         low = high if up_to is None else self.laws(epsilon)
-        limits = [int(np.count_nonzero(_tails(law) > surprise * (1 + ROUNDING))) for law in _sums(low)]
+        limits = [
+            int(np.count_nonzero(np.asarray(np.cumsum(law[::-1])[::-1]) > surprise * (1 + ROUNDING))) for law in _sums(low)
+        ]
         return min(1.0, crossing(high, limits) + NEGLIGIBLE)
 
     def escape(self, epsilon: float, up_to: float | None = None) -> float:
@@ -270,11 +272,6 @@ def _sums(laws: Sequence[Array]) -> list[Array]:
     for law in laws:
         sums.append(convolve(sums[-1], law))
     return sums[1:]
-
-
-def _tails(law: Array) -> Array:
-    """`(n + 1,)` chance of at least 0, 1, ... ."""
-    return np.asarray(np.cumsum(law[::-1])[::-1])
 
 
 def _tail(law: Array, count: int) -> float:

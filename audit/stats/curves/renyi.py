@@ -164,14 +164,10 @@ def subsampled_laplace(order: float, scale: float, rate: float, *, direction: Li
     log_terms = np.concatenate(
         [
             power * loss - x / scale - math.log(2 * scale) + np.log(half * np.tile(weights, panels)),
-            power * ends + _laplace_ends(scale),
+            power * ends + np.array([math.log(0.5), math.log(0.5) - 1 / scale]),
         ]
     )
     return float(logsumexp(log_terms)) / (order - 1)
-
-
-def _laplace_ends(scale: float) -> Array:
-    return np.array([math.log(0.5), math.log(0.5) - 1 / scale])
 
 
 def epsilon_classic(orders: Sequence[float], divergences: Sequence[float], delta: float) -> tuple[float, float]:

@@ -28,11 +28,6 @@ _SIGNIFICANCE = 1e-9
 _CLAIMS = ("clipping_norm", "sensitivity", "epsilon", "delta")
 
 
-def is_local(subject: Any) -> bool:
-    """Return whether a subject is a mod with the settings of local noise."""
-    return callable(subject) and all(hasattr(subject, name) for name in _CLAIMS)
-
-
 def check_local(mod: Any, records: Any, seed: int) -> StepReport:
     """Return the findings on a mod such as Flower's `LocalDpMod`: clipping, noise, and the epsilon that the two come to.
 
@@ -187,7 +182,7 @@ def check_strategy(
     """
     module = wire.flower_records() if records is None else records
     with quiet_log("flwr", logging.CRITICAL), seeded(seed):  # it logs each of hundreds of rounds
-        if is_local(strategy):
+        if callable(strategy) and all(hasattr(strategy, name) for name in _CLAIMS):
             return check_local(strategy, module, seed)
         if legacy.is_legacy(strategy):
             strategy = legacy.LegacyRounds(strategy, module)
