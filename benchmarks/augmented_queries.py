@@ -16,7 +16,7 @@ import numpy as np
 import real_problems
 from attack_battery import row
 
-from attacks.signals._image_views import make_views
+from attacks.signals._queries import make_views
 from audit import plugins
 from audit.core.seeds import Seed
 from audit.core.views import View

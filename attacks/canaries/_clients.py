@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attacks.canaries import _pool, _triggers
+from attacks.canaries import _planted_records, _pool
 from audit.core.canaries import Canaries, CanaryRecords, ClientBehaviour
 from audit.core.data import Dataset, Records
 from audit.core.seeds import Seed
@@ -115,7 +115,7 @@ class ModelReplacement:
         Raises:
             ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
         """
-        canaries = _triggers.backdoors(
+        canaries = _planted_records.backdoors(
             dataset, count, seed, kind="model_replacement", poisons=self.clients, features=self.features
         )
         description = (

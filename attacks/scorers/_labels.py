@@ -8,8 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._hop_skip_jump import least_budget
-from attacks.signals._image_views import require_count
-from attacks.signals._queries import BoundaryDistances, NoisyLabels, PredictedLabels
+from attacks.signals._queries import BoundaryDistances, NoisyLabels, PredictedLabels, require_count
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs

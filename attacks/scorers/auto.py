@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.scorers import _contest, _elevation
-from attacks.scorers._contest import FOLDER, Contest, Winner, candidates
-from attacks.scorers._rank_mixture import FORMULA, choose_mixture
+from attacks.scorers._contest import FOLDER, FORMULA, Contest, Winner, candidates, choose_mixture
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences

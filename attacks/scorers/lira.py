@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._image_views import require_count
-from attacks.signals._queries import AugmentedLogits
+from attacks.signals._queries import AugmentedLogits, require_count
 from attacks.signals.logits import Confidences, Logits, Losses
 from audit.core import checks
 from audit.core.data import Array

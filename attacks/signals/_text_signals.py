@@ -9,13 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals._sizes import OnePerCanary
-from attacks.signals._texts import LONGEST, read_texts
 from audit.core.canaries import Canaries, CanaryTexts
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
 from audit.core.seeds import Seed
 from audit.stats.scoring import texts
+
+# What signals of texts share.
+LONGEST = 1 << 12  # tokens of a text, for the estimate of memory
+
+
+def read_texts(canaries: Canaries) -> Records | None:
+    """The canaries' records if they are texts, else None."""
+    records = canaries.records
+    return records if records is not None and records.are_texts else None
+
 
 # Log-probabilities of secrets, and of the candidates that were possible instead.
 Rivals = Iterator[tuple[Array, Array]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.cli import options, own_code, step_report
+from audit.cli import options, own_code, step
 from audit.cli.printing import AsJson
 
 
@@ -31,7 +31,7 @@ def flower(
             clients=clients,
             seed=seed,
         )
-    return step_report.conclude(report, "strategy", output, as_json)
+    return step.conclude(report, "strategy", output, as_json)
 
 
 def _instance(name: str) -> Any:

@@ -41,7 +41,7 @@ class TprAt:
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
         """Return the largest rate of an attack; None if none resolves that false positive rate."""
-        from audit.experiment.gates._figures import largest, tprs
+        from audit.experiment.gates._limits import largest, tprs
 
         return largest(tprs(results, self.rate))
 

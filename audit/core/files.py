@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import os
+import resource
 import stat
 from pathlib import Path
 from typing import Any
 
-from audit.core import memory
+from audit.core.errors import ConfigError
+
+# How much memory this machine lends, so that what cannot fit is refused before it is asked for.
+_GROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+@functools.lru_cache(maxsize=1)
+def machine() -> int:
+    """Bytes that one process may hold: of the machine, its control group and its own limits the least."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    own = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    limits += [limit for limit in own if limit != resource.RLIM_INFINITY]
+    if _GROUP.is_file():
+        group = _GROUP.read_text().strip()
+        limits += [int(group)] if group.isdigit() else []
+    return min(limits)
+
+
+def refuse(size: float, purpose: str, advice: str) -> None:
+    """Raise `ConfigError` if so many bytes are more than this machine has."""
+    if size > machine():
+        own = text(machine())
+        raise ConfigError(f"{purpose} would take {text(size)} of memory, more than the {own} of this machine; {advice}")
+
+
+def text(size: float) -> str:
+    """A number of bytes in words.
+
+    >>> text(3 * 2**29)
+    '1.5 GiB'
+    """
+    for name, unit in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size:,.0f} bytes"
 
 
 def read(path: Path) -> bytes:
@@ -22,8 +58,8 @@ def read(path: Path) -> bytes:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EINVAL, "it is a pipe or a device, which may never end; expected a regular file", str(path))
-    if 2 * status.st_size > memory.machine():
-        size = f"{memory.text(status.st_size)}, more than half of the {memory.text(memory.machine())} of memory"
+    if 2 * status.st_size > machine():
+        size = f"{text(status.st_size)}, more than half of the {text(machine())} of memory"
         raise OSError(errno.EFBIG, f"it holds {size}", str(path))
     return path.read_bytes()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.core import memory
+from audit.core import files
 from audit.core.confined import process
 from audit.core.confined.arrays import pack, unpack
 from audit.core.confined.worker import Message
@@ -52,13 +52,13 @@ def read_arrays(header: Mapping[str, Any], content: bytes) -> tuple[Message, Non
 def _refuse_large(archive: zipfile.ZipFile, size: int, place: str) -> None:
     """Raise `DataError` if what the archive says that it holds is more than half of the memory, or far more than the file."""
     unpacked_size = sum(entry.file_size for entry in archive.infolist())
-    if 2 * unpacked_size > memory.machine():
+    if 2 * unpacked_size > files.machine():
         raise DataError(
-            f"{place} unpacks to {memory.text(unpacked_size)}, more than half of the {memory.text(memory.machine())} of memory"
+            f"{place} unpacks to {files.text(unpacked_size)}, more than half of the {files.text(files.machine())} of memory"
         )
     if unpacked_size > most_unpacked(size):
         raise DataError(
-            f"{place} unpacks to {memory.text(unpacked_size)} from {memory.text(size)}, more than {MOST_RATIO} times as much; "
+            f"{place} unpacks to {files.text(unpacked_size)} from {files.text(size)}, more than {MOST_RATIO} times as much; "
             "write it with numpy.savez, which does not pack"
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.confined import process
-from audit.data.foreign_files import parse, read_cells
+from audit.data.text_files import parse, read_cells
 
 EXACT = 2**53  # whole numbers beyond are not all distinguished as float64
 _JOB, _CELLS_JOB = "audit.data.table_columns:read_columns", "audit.data.table_columns:read_whole_numbers"

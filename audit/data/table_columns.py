@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from audit.core import memory
+from audit.core import files
 from audit.core.confined.worker import Message
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.foreign_files import answer, write_cells
 from audit.data.source import DAMAGE
+from audit.data.text_files import answer, write_cells
 
 MOST_COLUMNS = 20_000
 PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
@@ -144,7 +144,7 @@ def _unpack(content: bytes, header: Mapping[str, Any]) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         text = file.read(header["limit"] + 1)
     if len(text) > header["limit"]:
-        limit = memory.text(header["limit"])
+        limit = files.text(header["limit"])
         raise DataError(f"{header['place']} unpacks to more than the {limit} of memory that a file of its size may take")
     return text
 

@@ -15,8 +15,8 @@ from typing import Any
 from torch import nn
 
 from audit.core.errors import DataError
-from audit.models import _given_files
-from audit.models._given_files import Shape
+from audit.models import weight_files
+from audit.models.weight_files import Shape
 
 SETTINGS, MATRICES = "adapter_config.json", "adapter_model.safetensors"
 _LARGEST = 1 << 20  # bytes of the settings; real ones have about a thousand
@@ -88,7 +88,7 @@ def settings(folder: Path) -> dict[str, Any]:
         DataError: they cannot be read, are those of another kind of adapter, or ask for more than is followed.
     """
     place = folder / SETTINGS
-    content = _given_files.json_object(place, _LARGEST, "as peft writes it")
+    content = weight_files.json_object(place, _LARGEST, "as peft writes it")
     for key in _DEMANDED:
         if key not in content:
             raise DataError(f"{place} has no '{key}'; expected an adapter's settings as peft writes them")
@@ -118,7 +118,7 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
         DataError: the tensors are not those of these settings on this base.
     """
     place = folder / MATRICES
-    shapes = _given_files.shapes(place)
+    shapes = weight_files.shapes(place)
     sides = {suffix: _layer_shapes(shapes, suffix) for suffix in _SIDES}
     layers = sorted(sides[_SIDES[0]].keys() | sides[_SIDES[1]].keys())
     for suffix, matrices in sides.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import DataError
-from audit.models import _given_files
+from audit.models import weight_files
 from audit.models.language import extra_library, quiet_libraries
 
 TEMPLATE, SETTINGS = "chat_template.jinja", "tokenizer_config.json"
@@ -56,7 +56,7 @@ def read_template(*folders: Path) -> Callable[[Messages], str]:
 
 def _settings(folder: Path) -> dict[str, Any]:
     place = folder / SETTINGS
-    return _given_files.json_object(place, 1 << 24, "as save_pretrained writes it") if place.is_file() else {}
+    return weight_files.json_object(place, 1 << 24, "as save_pretrained writes it") if place.is_file() else {}
 
 
 def _text(token: Any) -> str:

@@ -11,8 +11,49 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
+from audit.core import files
 from audit.core.errors import DataError
-from audit.models import _given_files
+
+# Read what the files of third-party model say of themselves: JSON objects of bounded size, shapes of tensors.
+Shape = tuple[int, ...]
+
+
+def json_object(place: Path, largest: int, origin: str) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Args:
+        place: of the file.
+        largest: bytes that are read.
+        origin: how such files come to be, for the messages: "as peft writes it".
+
+    Raises:
+        DataError: it cannot be read, is larger, or holds something else.
+    """
+    try:
+        if place.stat().st_size > largest:
+            raise DataError(f"{place} has more than {largest:,} bytes; expected one {origin}")
+        content = files.read_json(place)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{place} cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{place} holds a {type(content).__name__}; expected an object, {origin}")
+    return content
+
+
+def shapes(place: Path) -> Mapping[str, Shape]:
+    """Return the shape of each tensor of a safetensors file, by its header; no tensor is read.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        with safe_open(place, framework="pt") as tensors:
+            return {key: tuple(tensors.get_slice(key).get_shape()) for key in tensors.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{place} cannot be read as safetensors: {error}") from error
+
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thousands and millions
@@ -34,10 +75,10 @@ def check(folder: Path) -> None:
     Raises:
         DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.
     """
-    config = _given_files.json_object(folder / CONFIG, _LARGEST_CONFIG, _FORM)
+    config = json_object(folder / CONFIG, _LARGEST_CONFIG, _FORM)
     _check_config(folder / CONFIG, config)
     if (folder / INDEX).is_file():
-        _check_index(folder, _given_files.json_object(folder / INDEX, _LARGEST_INDEX, _FORM))
+        _check_index(folder, json_object(folder / INDEX, _LARGEST_INDEX, _FORM))
 
 
 def read_places(folder: Path) -> list[Path]:
@@ -60,7 +101,7 @@ def numbers(folder: Path) -> int:
         DataError: a file cannot be read.
     """
     places = sorted(folder.glob("*.safetensors"))
-    return sum(math.prod(shape) for place in places for shape in _given_files.shapes(place).values())
+    return sum(math.prod(shape) for place in places for shape in shapes(place).values())
 
 
 def _check_config(place: Path, config: Mapping[str, Any]) -> None:

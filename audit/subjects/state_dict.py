@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from audit.core import memory
+from audit.core import files
 from audit.core.confined import process
 from audit.core.confined.arrays import pack, unpack
 from audit.core.confined.worker import Message
@@ -86,9 +86,7 @@ def read_weights(header: Mapping[str, Any], content: bytes) -> tuple[Message, No
     plain = {str(key): _plain(value, str(key), name) for key, value in weights.items()}
     size = sum(tensor.numel() * tensor.element_size() for tensor in plain.values())
     if size > _MOST_SHARED * len(content) + _SPARE // 2:
-        raise DataError(
-            f"{name}: its tensors hold {memory.text(size)}, in a file of {memory.text(len(content))}; save it again"
-        )
+        raise DataError(f"{name}: its tensors hold {files.text(size)}, in a file of {files.text(len(content))}; save it again")
     types = {key: [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)] for key, tensor in plain.items()}
     arrays, body = pack({key: tensor.contiguous().reshape(-1).view(torch.uint8).numpy() for key, tensor in plain.items()})
     return ({"arrays": arrays, "types": types}, body), None

@@ -13,7 +13,7 @@ from audit.core.data import Array
 from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, batched_logits
 from audit.subjects import _loading, _pt2_archive
-from audit.subjects._process import MEMORY_GIB, ModelProcess
+from audit.subjects._confined import MEMORY_GIB, ModelProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,8 +23,16 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
 from audit.core.version import __version__
-from reports.formats._field_types import INFINITIES, TAG, element_type, field_types, is_optional, union_members
-from reports.formats._mechanisms import WrittenForm, written_form
+from reports.formats._schema import (
+    INFINITIES,
+    TAG,
+    WrittenForm,
+    element_type,
+    field_types,
+    is_optional,
+    union_members,
+    written_form,
+)
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"

@@ -15,7 +15,7 @@ from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Status
 from reports import headline
 from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
-from reports.pages.titles import game_title, training_title
+from reports.pages.training import game_title, training_title
 from reports.words.language import recorded, say
 
 

@@ -14,7 +14,6 @@ from reports.formats import figures
 from reports.pages import simulation
 from reports.pages.blocks import Block, Formula, Heading, Missing, Paragraph, Section, Strong
 from reports.pages.cover import picture
-from reports.pages.titles import game_title, training_title
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
@@ -25,6 +24,19 @@ from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
+
+
+# Titles of the sections that each training and each game has.
+def training_title(report: AuditReport, mechanism: MechanismResult) -> str:
+    """Return the title of a training's section: its kind in this report, and its name."""
+    kind = say({"model": "page.model", "scores": "page.scores"}.get(report.kind, "page.training"))
+    return say("page.section_of", kind=kind, name=mechanism.name)
+
+
+def game_title(mechanism: MechanismResult, game: GameResult) -> str:
+    """Return the title of a game's section."""
+    return f"{mechanism.name}: {game.name}"
+
 
 MOST_APART = 3  # claimed trainings each of which has all its assumptions in its own table
 NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little

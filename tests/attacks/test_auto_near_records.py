@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import logit
 
-from attacks.scorers._rank_mixture import RankMixture
+from attacks.scorers._contest import RankMixture
 from attacks.scorers.auto import Auto
 from attacks.signals import nearby_confidences
 from attacks.signals.nearby_confidences import NEAR, NearbyConfidences

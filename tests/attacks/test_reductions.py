@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from attacks.signals import _reading as reading
-from attacks.signals._reductions import confidences_key
-from attacks.signals.logits import Confidences, Logits, Losses
+from attacks.signals.logits import Confidences, Logits, Losses, confidences_key
 from audit import plugins
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attacks.scorers._contest import candidates
+from attacks.scorers._contest import RankMixture, candidates
 from attacks.scorers._elevation import FORMS
-from attacks.scorers._rank_mixture import RankMixture
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
-from attacks.signals._image_views import make_views
+from attacks.signals._queries import make_views
 from audit import plugins
 from audit.api.scores import lower_bound
 from audit.core.data import Array

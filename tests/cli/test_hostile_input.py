@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.app import answer
-from audit.core import memory
+from audit.core import files
 from audit.models.build import build, parameter_count
 from tests.subjects.watcher import watched
 from tests.tiny import CONFIG
@@ -88,7 +88,7 @@ SIZES = {
 def test_sizes_beyond_memory_are_refused_before_anything_is_made(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(memory, "machine", lambda: 4 * 2**30)
+    monkeypatch.setattr(files, "machine", lambda: 4 * 2**30)
     change, message = SIZES[name]
     assert message in refused(["run", str(tiny), "--dry-run", "--set", change], capsys, tiny.parent / "allowed")
 
@@ -217,7 +217,7 @@ def test_names_longer_than_a_file_may_have(
 def test_bombs_are_refused_by_what_they_say_that_they_hold(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "machine", lambda: 2**22)
+    monkeypatch.setattr(files, "machine", lambda: 2**22)
     folder = tiny.parent
     np.savez_compressed(folder / "bomb.npz", score=np.zeros(2**20), member=np.zeros(2**20, dtype=bool))
     (folder / "bomb.csv").write_bytes(gzip.compress(b"score,member\n" + b"1,1\n" * 2**20))

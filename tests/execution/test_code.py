@@ -33,7 +33,7 @@ def test_every_source_of_the_project_counts(tmp_path: Path) -> None:
     for needed in (
         "audit/engine/compiled/chain_sums.c",
         "attacks/signals/_hop_skip_jump.py",
-        "attacks/signals/_image_views.py",
+        "attacks/signals/_queries.py",
     ):
         assert ROOT / needed in own
     for needed in ("audit/stats/scoring/signals.py", "audit/experiment/games/job.py", "audit/experiment/games/job_specs.py"):

@@ -15,7 +15,7 @@ from audit.core.claims import Claim
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult, TriggerResult
 from audit.core.lower_bounds import read_ceiling
-from audit.experiment.games.claim_limits import ClaimLimits
+from audit.experiment.games.hypothesis import ClaimLimits
 from reports.figures._scores import roc
 from reports.formats.json import from_json, to_json
 from reports.pages.document import sections

@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from attacks.canaries._pool_records import HeldOut
+from attacks.scorers._losses import Loss
 from attacks.scorers.lira import Lira
-from attacks.scorers.loss import Loss
 from attacks.signals._queries import PredictedLabels
 from attacks.signals._white_box import ClassDistances, HiddenRepresentations, LastGradientNorms
 from attacks.signals.logits import Losses

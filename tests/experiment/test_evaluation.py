@@ -8,8 +8,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from attacks.scorers._losses import Loss
 from attacks.scorers.lira import Lira
-from attacks.scorers.loss import Loss
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.evaluation import Fidelity

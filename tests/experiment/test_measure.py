@@ -19,7 +19,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games import records
-from audit.experiment.games.claim_limits import ClaimLimits
+from audit.experiment.games.hypothesis import ClaimLimits
 from audit.experiment.games.naming import new_key
 from audit.experiment.line import figures
 from audit.stats.bounds import roc

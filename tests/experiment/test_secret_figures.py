@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attacks.scorers._losses import Loss
 from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extraction
-from attacks.scorers.loss import Loss
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Records
 from audit.core.game_results import AttackResult, LevelCount, SecretFigures

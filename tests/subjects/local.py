@@ -14,7 +14,7 @@ from audit.subjects._loading import Load
 
 
 class LocalModel:
-    """In place of `audit.subjects._process.ModelProcess`."""
+    """In place of `audit.subjects._confined.ModelProcess`."""
 
     def __init__(self, load: Load, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
         self.model = load(content, name, find_device(device))

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from audit import plugins
-from audit.core import memory
+from audit.core import files
 from audit.core.errors import DataError
 from audit.subjects import _pt2_archive
 from tests.subjects.watcher import watched
@@ -128,7 +128,7 @@ def test_a_model_that_asks_for_batches_beyond_memory_is_refused(tmp_path: Path, 
     for value in program["graph_module"]["graph"]["tensor_values"].values():
         for size in value["sizes"]:
             if size.get("as_int") == 4:
-                size["as_int"] = memory.machine()
+                size["as_int"] = files.machine()
     (tmp_path / "m.pt2").write_bytes(packed({**entries, PROGRAM: json.dumps(program).encode()}))
     with pytest.raises(DataError, match=r"batches of exactly [\d,]+ records, .* too much for"):
         plugins.build("audit.subjects", {"kind": "torch_export", "path": str(tmp_path / "m.pt2")}).logits(INPUTS)

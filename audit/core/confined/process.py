@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from audit.core import memory
+from audit.core import files as memory
 from audit.core.confined import frames
 from audit.core.confined.confinement import missing_walls
 from audit.core.errors import AuditError, ConfigError, DataError

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, BinaryIO
 
 from audit.core.confined import confinement, frames, limits
-from audit.core.confined.landlock import FileAccess
+from audit.core.confined.confinement import FileAccess
 from audit.core.errors import AuditError
 
 Message = tuple[dict[str, Any], bytes]

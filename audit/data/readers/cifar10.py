@@ -16,8 +16,8 @@ from audit.core.confined.worker import Message
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data import typed
-from audit.data.foreign_files import answer, parse
 from audit.data.source import DAMAGE, PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
+from audit.data.text_files import answer, parse
 
 
 # Pickles of plain containers and byte arrays, parsed without running what they name.

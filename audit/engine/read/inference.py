@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from audit.core import memory
+from audit.core import files
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data import loaders
@@ -96,10 +96,10 @@ def read_logits(outputs: Any) -> torch.Tensor:
 def _refuse_large_batch(piece: torch.Tensor, batch_size: int) -> None:
     """Raise `DataError` if a model asks for batches beyond the machine's memory."""
     size = piece[:1].nbytes * batch_size
-    if 4 * size > memory.machine():
+    if 4 * size > files.machine():
         raise DataError(
-            f"the model takes batches of exactly {batch_size:,} records, {memory.text(size)}, too much for the "
-            f"{memory.text(memory.machine())} of memory; export it for fewer, or for any number"
+            f"the model takes batches of exactly {batch_size:,} records, {files.text(size)}, too much for the "
+            f"{files.text(files.machine())} of memory; export it for fewer, or for any number"
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from audit.core.data import Dataset
 from audit.core.game_results import TriggerResult
-from audit.experiment.games.claim_limits import ClaimLimits
+from audit.experiment.games.hypothesis import ClaimLimits
 from audit.experiment.games.observed import GameModels
 from audit.experiment.games.utility_figures import ACCURACY
 

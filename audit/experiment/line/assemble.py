@@ -12,7 +12,7 @@ from audit.bounds.budget import Budget
 from audit.config import Config
 from audit.config.model import MechanismSpec
 from audit.config.training import TrainingSection
-from audit.core import event_reading, memory
+from audit.core import event_reading, files
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, Claim
 from audit.core.data import Dataset
@@ -47,7 +47,7 @@ def refuse(design: AuditDesign, audit_inputs: AuditInputs, models_per_job: int) 
                 f"{MOST_MODELS:,} models and {MOST_STEPS:,} steps"
             )
         for purpose, size in _parts(audit_inputs, training_design, game_design, models_per_job).items():
-            memory.refuse(size, f"games.{game_design.name}, mechanism {training_design.name}: {purpose}", _ADVICE[purpose])
+            files.refuse(size, f"games.{game_design.name}, mechanism {training_design.name}: {purpose}", _ADVICE[purpose])
 
 
 _COINS, _MODEL, _JOB = "the coins of all models", "one model while it trains", "what is kept of the models of one job"

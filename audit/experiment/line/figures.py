@@ -12,7 +12,7 @@ from audit.core.data import Array
 from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.lower_bounds import LowerBound
 from audit.core.views import Scores
-from audit.experiment.games.claim_limits import ClaimLimits
+from audit.experiment.games.hypothesis import ClaimLimits
 from audit.stats.bounds import binomial, roc, secret_guesses, tied_scores
 from audit.stats.scoring import texts
 

@@ -8,4 +8,5 @@ PLUGINS = {
     "recurrent": "_small:Recurrent",
     "transformer": "_small:Transformer",
     "vit": "_encoder:Vit",
+    "wide_resnet": "_small:WideResnet",
 }

@@ -10,8 +10,15 @@ import numpy as np
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array
 from audit.plugins import name_classes
-from audit.zoo._gaussian_sum import analytic_deviation, classic_deviation, inverted_deviation
-from audit.zoo._releases import INFINITE, GaussianRelease, ZooRelease, selection_epsilon
+from audit.zoo._releases import (
+    INFINITE,
+    GaussianRelease,
+    ZooRelease,
+    analytic_deviation,
+    classic_deviation,
+    inverted_deviation,
+    selection_epsilon,
+)
 
 
 class AdjacencyOfRemoval(GaussianRelease):

@@ -13,7 +13,7 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.data import Array
-from audit.zoo._gaussian_sum import GaussianSum, analytic_deviation, classic_deviation, inverted_deviation
+from audit.zoo._releases import GaussianSum, analytic_deviation, classic_deviation, inverted_deviation
 
 __all__ = [
     "FloatLaplaceSum",

@@ -1,4 +1,4 @@
-"""Offset: confidence beyond what the record's difficulty explains."""
+"""A record's loss as it is, or beside what references say of the record."""
 
 from __future__ import annotations
 
@@ -11,6 +11,27 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Scores each canary with minus its cross-entropy loss in nats, averaged over queries.
+
+    Scores are finite. A loss is computed from the logit-scaled confidence, so small losses keep their
+    order long after the probability has rounded to one.
+
+    References:
+        Yeom et al. 2018, arXiv 1709.01604.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Minus the loss of each canary, `(m,)` float64."""
+        return -reading.losses(target, reading.NO_REFERENCE, "loss")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +60,3 @@ class Offset:
         included = reading.memberships(reference, 1, "offset", online=self.online)
         target_values, reference_values = reading.mean_confidences(target, reference, "offset")
         return membership.difference(target_values, reference_values, included, online=self.online)
-
-
-PLUGIN = Offset
