@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.signals import logits as _reductions
+from attacks.signals import _reductions
 from attacks.signals._nonmember_medians import NonmemberMedians
 from audit.core.coins import as_coins
 from audit.core.data import Array

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import logits
+from attacks.signals import _reductions
 from attacks.signals._sizes import OnePerCanary
 from audit.core.canaries import Canaries
 from audit.core.data import Array
@@ -17,7 +17,7 @@ from audit.core.models import Models
 class PredictedClasses(OnePerCanary):
     """The first class with the largest output: what accuracies of groups and sides are counted from."""
 
-    key = logits.PREDICTED_CLASSES
+    key = _reductions.PREDICTED_CLASSES
     source = "outputs"
 
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
@@ -26,14 +26,14 @@ class PredictedClasses(OnePerCanary):
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)`; None for canaries that are no records of one class each."""
-        return logits.read(self, models, canaries)
+        return _reductions.read(self, models, canaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedOutputs(OnePerCanary):
     """True of each record whose outputs are those of the first: of all if a model shows nothing (`View.is_silent`)."""
 
-    key = logits.REPEATED_OUTPUTS
+    key = _reductions.REPEATED_OUTPUTS
     source = "outputs"
 
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
@@ -42,4 +42,4 @@ class RepeatedOutputs(OnePerCanary):
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)` bool; None for canaries that are no records of one class each."""
-        return logits.read(self, models, canaries)
+        return _reductions.read(self, models, canaries)

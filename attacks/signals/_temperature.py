@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals import logits as _reductions
-from attacks.signals.logits import confidences_key
+from attacks.signals import _reductions
+from attacks.signals._reductions import confidences_key
 from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.views import View

@@ -2,62 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.signals import _reductions
 from audit.core import checks
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
-from audit.core.models import Models, Reduction
+from audit.core.models import Models
 from audit.stats.scoring import signals, texts
-
-# What is kept of outputs if no one reads all of them: numbers that are made while models are observed.
-CONFIDENCES = "confidences"
-NEARBY_CONFIDENCES = "nearby_confidences"
-OUTPUT_FIGURES = "output_figures"
-PREDICTED_CLASSES = "predicted_classes"
-REPEATED_OUTPUTS = "repeated_outputs"
-
-
-def confidences_key(temperature: float) -> str:
-    """Return the key of the confidences at a temperature.
-
-    >>> confidences_key(1), confidences_key(2.0), confidences_key(0.5)
-    ('confidences', 'confidences/2', 'confidences/0.5')
-    """
-    return CONFIDENCES if temperature == 1 else f"{CONFIDENCES}/{temperature:.17g}"
-
-
-def read(reduction: Reduction, models: Models, canaries: Canaries) -> Array | None:
-    """Return the reduction of the models' outputs for canaries that are records of one class each; None for others."""
-    records = canaries.records
-    if records is None or not records.are_classified:
-        return None
-    outputs = models.outputs(records.inputs)
-    return reduction.reduce(outputs, outputs[:, 0], records.labels)
-
-
-def _top_confidence(logits: Array, labels: Array) -> Array:
-    """Return the log odds of the predicted class, whatever the label."""
-    rows = logits.reshape(-1, *logits.shape[-2:])
-    values = [signals.scaled_confidence(scores, np.argmax(scores, axis=-1)) for scores in rows]
-    return np.reshape(values, logits.shape[:-1])
-
-
-def _entropy(logits: Array, labels: Array) -> Array:
-    return signals.entropy(logits)
-
-
-FIGURES: Mapping[str, Callable[[Array, Array], Array]] = {
-    "entropy": _entropy,
-    "modified_entropy": signals.modified_entropy,
-    "top_confidence": _top_confidence,
-    "log_gradient_norm": signals.log_output_gradient_norm,
-}
-"""From outputs `(..., m, classes)` and labels `(m,)` to `(..., m)` float64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +95,7 @@ class Confidences:
 
     @property
     def key(self) -> str:
-        return confidences_key(self.temperature)
+        return _reductions.confidences_key(self.temperature)
 
     def size(self, classes: int, steps: int) -> int:
         return 2
@@ -153,7 +108,7 @@ class Confidences:
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)` float64; None for canaries that are no records of one class each."""
-        return read(self, models, canaries)
+        return _reductions.read(self, models, canaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +125,11 @@ class OutputFigures:
     source = "outputs"
 
     def __post_init__(self) -> None:
-        checks.choice(self.figure, "output_figures.figure", FIGURES)
+        checks.choice(self.figure, "output_figures.figure", _reductions.FIGURES)
 
     @property
     def key(self) -> str:
-        return f"{OUTPUT_FIGURES}/{self.figure}"
+        return f"{_reductions.OUTPUT_FIGURES}/{self.figure}"
 
     def size(self, classes: int, steps: int) -> int:
         return 2
@@ -182,12 +137,12 @@ class OutputFigures:
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` float64."""
         with np.errstate(invalid="ignore"):
-            values = FIGURES[self.figure](outputs, labels)
+            values = _reductions.FIGURES[self.figure](outputs, labels)
         return np.where(np.isfinite(outputs).all(axis=-1), values, np.nan)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)` float64; None for canaries that are no records of one class each."""
-        return read(self, models, canaries)
+        return _reductions.read(self, models, canaries)
 
 
 PLUGIN = Logits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import logits
+from attacks.signals import _reductions
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Records
 from audit.core.models import Models
@@ -28,7 +28,7 @@ class NearbyConfidences:
     weights that add up to 1. Only outputs for the canaries themselves are asked for.
     """
 
-    key = logits.NEARBY_CONFIDENCES
+    key = _reductions.NEARBY_CONFIDENCES
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:

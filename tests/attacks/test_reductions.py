@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from attacks.signals import _reading as reading
-from attacks.signals.logits import Confidences, Logits, Losses, confidences_key
+from attacks.signals._reductions import confidences_key
+from attacks.signals.logits import Confidences, Logits, Losses
 from audit import plugins
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError
