@@ -168,8 +168,8 @@ def _matrix_factorization(event: Event) -> EventCurves | None:
     return DpSgdCurves(noise_multiplier=event.noise_multiplier / sensitivity, sample_rate=1.0, steps=1)
 
 
+# curves by the classes of an event's nodes, from the root down
 CURVES: Mapping[tuple[type, ...], Callable[[Event], EventCurves | None]] = {
     (Repeated, PoissonSampled, Gaussian): _dp_sgd,
     (MatrixFactorization,): _matrix_factorization,
 }
-"""Curves by the classes of an event's nodes, from the root down."""

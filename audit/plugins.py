@@ -22,6 +22,7 @@ from audit.core.errors import AuditError, ConfigError, UnknownKey
 
 Value = TypeVar("Value")
 
+# What one file adds, and the package it goes into. `audit ls` lists each of them.
 FOLDERS: Mapping[str, str] = {
     "accountants": "audit.accounting.accountants",
     "canaries": "attacks.canaries",
@@ -41,7 +42,6 @@ FOLDERS: Mapping[str, str] = {
     "languages": "reports.words.languages",
     "trainers": "audit.trainers",
 }
-"""What one file adds, and the package it goes into. `audit ls` lists each of them."""
 
 
 def names(package: str) -> tuple[str, ...]:

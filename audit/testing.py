@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from audit.api.training import TrainingReport
     from audit.mechanism_checks.report import MechanismReport
 
-FALSE_ALARM = 1e-3
-"""How often a function that keeps its claim fails an assertion, at most."""
+FALSE_ALARM = 1e-3  # how often a function that keeps its claim fails an assertion, at most
 SHARE = 0.7  # of the budget that the audit itself may take
 MOST_OUTPUTS, MOST_RUNS = 2_000_000, 200
 PILOT, PILOT_SHARE = 5_000, 0.1  # outputs of the audit that is timed, and its share of the budget

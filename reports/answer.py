@@ -16,17 +16,14 @@ from reports import headline
 from reports.headline import GameBound
 from reports.strength import Interval, Strength, bracket_guesses, bracket_rate, choose_strength
 
+# a secret of the data as a whole: differential privacy of records bounds nothing of it, so no epsilon is said of it
 PROPERTY = "property"
-"""A secret of the data as a whole: differential privacy of records bounds nothing of it, so no epsilon is said of it."""
 
-EXPECTED_HITS = 10
-"""A headline rate needs so many expected false positives."""
+EXPECTED_HITS = 10  # a headline rate needs so many expected false positives
 
-ENOUGH_RECORDS = 64
-"""Reference models from which on published attacks of this kind gain little."""
+ENOUGH_RECORDS = 64  # reference models from which on published attacks of this kind gain little
 
-HALF = 4
-"""An interval is half as wide with so many times the records."""
+HALF = 4  # an interval is half as wide with so many times the records
 _LARGEST_EPSILON, _MOST_COINS = 700.0, 10**15
 
 

@@ -41,6 +41,7 @@ class Judgement:
     figures: tuple[tuple[str, float], ...] = ()
 
 
+# rule ids with what holds when they hold
 RULES = {
     "AU001": "A claim is not contradicted by any admissible lower bound",
     "AU002": "The audit could have contradicted the claim",
@@ -50,7 +51,6 @@ RULES = {
     "DP": "What was run is what the claim assumes",
     "PO": "A gate of the release policy is met",
 }
-"""Rule ids with what holds when they hold."""
 
 
 def findings(report: AuditReport) -> tuple[Judgement, ...]:

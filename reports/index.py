@@ -20,8 +20,8 @@ from reports.words.numbers import down, up
 from reports.words.translation import translated
 
 FILE = "index.html"
+# the files of an audit that a row links to, where they lie in its folder
 VIEWS = ("report.html", "report.pdf", "report-zh.pdf", "report-external.pdf", "annex.pdf", "label.pdf", "report.json")
-"""The files of an audit that a row links to, where they lie in its folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

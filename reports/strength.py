@@ -8,11 +8,9 @@ from enum import StrEnum
 
 from reports import headline
 
-CLEAR = 1.0
-"""An epsilon from which on the answer is a plain yes; NIST SP 800-226, 2.2, calls epsilon of at most 1 conservative."""
+CLEAR = 1.0  # an epsilon from which on the answer is a plain yes; NIST SP 800-226, 2.2, calls epsilon of at most 1 conservative
 
-LEAST_PRINTED = 0.01
-"""The least epsilon that prints as more than 0.00."""
+LEAST_PRINTED = 0.01  # the least epsilon that prints as more than 0.00
 
 
 class Strength(StrEnum):

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-LEVEL = 0.05
-"""Of a comparison of two audits: the chance that any figure is named although none changed."""
+LEVEL = 0.05  # of a comparison of two audits: the chance that any figure is named although none changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

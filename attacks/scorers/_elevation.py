@@ -18,11 +18,11 @@ from audit.stats.bounds.roc import auc
 
 FEWEST = 3  # references: LiRA needs two beside the one that is put in the target's place
 
+# attacks that are compared, by name; among equals the first is taken
 FORMS: Mapping[str, Mapping[str, object]] = {
     f"rmia offline at temperature {degree:g}": {"kind": "rmia", "online": False, "temperature": degree}
     for degree in (2.0, 1.5, 1.0, 3.0, 0.5)
 } | {"lira offline": {"kind": "lira", "online": False}}
-"""Attacks that are compared, by name; among equals the first is taken."""
 
 
 def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tuple[str, Attack, float] | None:

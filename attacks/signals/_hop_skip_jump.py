@@ -15,8 +15,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 
-Predict = Callable[[Array], Array]
-"""Inputs `(n, ...)` to predicted classes `(n,)`."""
+Predict = Callable[[Array], Array]  # inputs `(n, ...)` to predicted classes `(n,)`
 
 _BISECTIONS = 12
 _HALVINGS = 6

@@ -134,8 +134,7 @@ class PredictedLabels:
         return np.stack([models.outputs(view).argmax(axis=-1) for view in views], axis=1)
 
 
-LEVELS = (0.25, 0.5, 1.0, 2.0)
-"""Standard deviations of the noise, in those of each feature over the records."""
+LEVELS = (0.25, 0.5, 1.0, 2.0)  # standard deviations of the noise, in those of each feature over the records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

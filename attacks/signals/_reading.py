@@ -21,17 +21,15 @@ from audit.core.protocols import Needs
 from audit.core.views import View
 from audit.stats.scoring import regression, resolution, signals
 
+# logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks
 CONFIDENCES = _reductions.CONFIDENCES
-"""Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
 
+# beginnings of the keys of what was computed from logits; `RepeatedOutputs` says of these what `View.is_silent` asks
 REDUCTIONS = (CONFIDENCES, _reductions.OUTPUT_FIGURES, _reductions.PREDICTED_CLASSES)
-"""Beginnings of the keys of what was computed from logits; `RepeatedOutputs` says of these what `View.is_silent` asks."""
 
-LARGEST = 1e100
-"""Size of a number beyond which its squares, and with them variances, are no longer finite."""
+LARGEST = 1e100  # size of a number beyond which its squares, and with them variances, are no longer finite
 
-NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))
-"""For attacks that look at the target alone."""
+NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))  # for attacks that look at the target alone
 
 
 def view_keys(needs: Needs) -> frozenset[str]:

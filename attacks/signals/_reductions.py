@@ -51,10 +51,10 @@ def _entropy(logits: Array, labels: Array) -> Array:
     return signals.entropy(logits)
 
 
+# from outputs `(..., m, classes)` and labels `(m,)` to `(..., m)` float64
 FIGURES: Mapping[str, Callable[[Array, Array], Array]] = {
     "entropy": _entropy,
     "modified_entropy": signals.modified_entropy,
     "top_confidence": _top_confidence,
     "log_gradient_norm": signals.log_output_gradient_norm,
 }
-"""From outputs `(..., m, classes)` and labels `(m,)` to `(..., m)` float64."""

@@ -19,8 +19,8 @@ _DELTA_TOLERANCE = 1e-4  # of the target that a delta may leave
 _NOISES = (1e-2, 1e6)  # noise multipliers, or factors on them, that are searched
 _DELTAS = (1e-200, 0.99)
 _EVALUATIONS = 60
+# logarithm of a claim over its target, falling in its argument: negative is within the budget
 Excess = Callable[[float], float]
-"""Logarithm of a claim over its target, falling in its argument: negative is within the budget."""
 
 
 def calibrate_noise(

@@ -70,6 +70,7 @@ def _mixture(standard_deviation: float, sensitivities: Sequence[float], sampling
     )
 
 
+# what builds our event from the fields of dp-accounting's, in their order
 DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "NoOpDpEvent": lambda: Composed(parts=()),
     "NonPrivateDpEvent": NonPrivate,
@@ -91,7 +92,6 @@ DP_EVENTS: Mapping[str, Callable[..., Event]] = {
     "RepeatAndSelectDpEvent": lambda event, mean, shape: Tuned(mechanism=event, mean=mean, shape=shape),
     "ComposedDpEvent": lambda events: Composed(parts=tuple(events)),
 }
-"""What builds our event from the fields of dp-accounting's, in their order."""
 _NAMES = ("class_name", "name", "type")
 
 

@@ -25,8 +25,7 @@ from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.event_forms import plain
 from audit.core.visible import without_passwords
 
-Place = Path | str
-"""A file."""
+Place = Path | str  # a file
 
 
 def _store(place: Place) -> FileStore:

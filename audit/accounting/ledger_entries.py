@@ -13,12 +13,9 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_forms import decode, encode, number, plain
 
-SETTINGS, RELEASE, BUDGET, LIMIT = "settings", "release", "budget", "limit"
-"""Kinds of entries."""
-Body = tuple[str, Mapping[str, Any]]
-"""The kind of an entry and what it says."""
-Row = tuple[int, str, str, str]
-"""Position, kind, text and hash of an entry."""
+SETTINGS, RELEASE, BUDGET, LIMIT = "settings", "release", "budget", "limit"  # kinds of entries
+Body = tuple[str, Mapping[str, Any]]  # the kind of an entry and what it says
+Row = tuple[int, str, str, str]  # position, kind, text and hash of an entry
 
 
 def chain_hash(before: str, position: int, kind: str, body: str) -> str:

@@ -12,8 +12,7 @@ from audit.core.events import dp_sgd
 from audit.core.rounding import down, up
 
 _DIGITS = 4
-WORDS = {0: "possible", 1: "impossible", 3: "undecided"}
-"""By exit code."""
+WORDS = {0: "possible", 1: "impossible", 3: "undecided"}  # by exit code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

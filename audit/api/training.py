@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.experiment.external.system_game import PlayedSystem, Rounds, SystemUnderTest
 
-TESTED_DELTA = 1e-12
-"""At which a claim with delta 0 is tested, which it implies."""
+TESTED_DELTA = 1e-12  # at which a claim with delta 0 is tested, which it implies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,8 +12,7 @@ from audit.core.errors import DataError
 from audit.core.results import Check, Status
 from audit.core.seeds import Seed, new_seed
 
-IMPLAUSIBLE = 1e-6
-"""Probability below which coins are not believed to be fair and independent."""
+IMPLAUSIBLE = 1e-6  # probability below which coins are not believed to be fair and independent
 
 
 def draw_coins(count: int, seed: int | None = None) -> Array:

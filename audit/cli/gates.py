@@ -24,8 +24,7 @@ Gates = Annotated[
         "repeat. Exit code 1 if one is not met.",
     ),
 ]
-RATES = (0.1, 0.01, 0.001)
-"""False positive rates at which attacks are measured."""
+RATES = (0.1, 0.01, 0.001)  # false positive rates at which attacks are measured
 
 _FORM = re.compile(
     r"(?P<figure>auc|proven_epsilon|claimed_epsilon|tpr@(?P<rate>\d+(\.\d+)?)%)<=(?P<limit>\d+(\.\d+)?)(?P<unit>%?)"

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 # How the commands that check steps end: what is accepted, the report to a folder and to the screen, and the exit code.
-FAILURE, WEAKNESS = 1, 5
-"""Exit codes: a property failed; none did, but there is a weakness and `--strict` asks for none."""
+FAILURE, WEAKNESS = 1, 5  # exit codes: a property failed; none did, but there is a weakness and `--strict` asks for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from audit.core.errors import ConfigError
 
 FOLDER = plugins.FOLDERS["targets"]
 KINDS = plugins.names(FOLDER)
-WITHOUT_TARGET = "predictions"
-"""The kind where no target is named: the members and nonmembers are files of outputs then."""
+WITHOUT_TARGET = "predictions"  # the kind where no target is named: the members and nonmembers are files of outputs then
 
 _RECORDS = {"members", "nonmembers"}
 

@@ -27,8 +27,8 @@ def _spec(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
+# a plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys
 Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
-"""A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
 
 
 def with_line(check: Callable[[], Result]) -> Result:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-ROUNDS = frozenset({"models", "sums", "updates"})
-"""What parties of a federated training see of each round."""
+ROUNDS = frozenset({"models", "sums", "updates"})  # what parties of a federated training see of each round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,10 @@ from audit.core.lower_bounds import LowerBound, ReportedBound
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
 
+# where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)
 Side = Literal["upper", "lower", "estimate"]
-"""Where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)."""
 
-DECLARED = "declared"
-"""How the source of a claim begins that an owner states."""
+DECLARED = "declared"  # how the source of a claim begins that an owner states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

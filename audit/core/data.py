@@ -15,8 +15,7 @@ from audit.core.events import Unit
 from audit.core.record_arrays import RecordArray
 
 Array = NDArray[Any]
-SPLIT = ("train", "pool", "test")
-"""The parts of a data set: keys of every kind of data, numbers of records."""
+SPLIT = ("train", "pool", "test")  # the parts of a data set: keys of every kind of data, numbers of records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

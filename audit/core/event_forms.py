@@ -38,12 +38,11 @@ from audit.core.events import (
 _NODES = (PoissonSampled, SampledWithoutReplacement, Repeated, Composed, Parallel, Grouped)
 _LEAVES = (NonPrivate, Gaussian, Laplace, RandomizedResponse, Exponential, ApproximateDp, Concentrated)
 _FURTHER = (*DEPLOYED, *PROCEDURES, *AMPLIFIED, *PROCEDURE_NODES, *AMPLIFIED_NODES)
+# files write the two usual trainings as one flat object, as they always did, so that hashes over files stay
 _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
-"""Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
+# fields of leaves that files name only where they are not this
 _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
-"""Fields of leaves that files name only where they are not this."""
-_LISTS = frozenset({"coefficients", "shifts", "probabilities", "decays", "weights"})
-"""Fields that hold several numbers."""
+_LISTS = frozenset({"coefficients", "shifts", "probabilities", "decays", "weights"})  # fields that hold several numbers
 
 
 def kinds_by_name() -> dict[str, type[Event]]:

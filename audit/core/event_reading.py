@@ -22,8 +22,7 @@ from audit.core.events import (
 )
 
 _SIZES = ("example", "document", "user", "client")  # units, the smaller first
-Phase = tuple[float, float, int]
-"""Noise multiplier, sample rate, steps: as given, without conversion."""
+Phase = tuple[float, float, int]  # noise multiplier, sample rate, steps: as given, without conversion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

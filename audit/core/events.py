@@ -14,8 +14,8 @@ from audit.core.errors import ConfigError
 
 _NUMBERS = 3  # numbers of a long list in words
 
+# whose contribution a release bounds: one record, or all records of one user, client or document
 Unit = Literal["example", "user", "client", "document"]
-"""Whose contribution a release bounds: one record, or all records of one user, client or document."""
 
 
 class Event:

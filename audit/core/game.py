@@ -28,14 +28,13 @@ class Assumption(StrEnum):
     INDEPENDENT_ANSWERS = "independent_answers"  # and what is released of one secret does not depend on any other
 
 
-OF_SCORES = ("one_run", "independent_trials")
-"""Names of games that a table of scores may come from."""
+OF_SCORES = ("one_run", "independent_trials")  # names of games that a table of scores may come from
 
+# why coins of presence say nothing of a claim about replacement
 PRESENCE_ALONE = (
     "its coins add or remove a canary and put no other record in its place, so it proves nothing about replacing a record: "
     "a release of the number of records alone tells the coins. Use add_remove, or canaries whose values are redrawn"
 )
-"""Why coins of presence say nothing of a claim about replacement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

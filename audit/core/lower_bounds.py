@@ -82,8 +82,7 @@ class VoidBound(CommonTerms):
     family: str | None = None
 
 
-ReportedBound = LowerBound | FamilyBound | VoidBound
-"""A bound as a report holds it."""
+ReportedBound = LowerBound | FamilyBound | VoidBound  # a bound as a report holds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +114,7 @@ class VoidTrajectory:
     family: str | None = None
 
 
-ReportedTrajectory = BoundTrajectory | FamilyTrajectory | VoidTrajectory
-"""A course of bounds as a report holds it."""
+ReportedTrajectory = BoundTrajectory | FamilyTrajectory | VoidTrajectory  # a course of bounds as a report holds it
 
 
 def read_epsilon(bound: ReportedBound) -> float:

@@ -16,10 +16,10 @@ from audit.core.files import file_sha256
 
 LOG = logging.getLogger("audit")
 _PROBE_BYTES, _PROBES = 1 << 16, 16
+# size, times in nanoseconds of the last change of contents and of anything, and number of a file, on one machine
 Stamp = tuple[int, int, int, int]
-"""Size, times in nanoseconds of the last change of contents and of anything, and number of a file, on one machine."""
+# by path and digest, the stamp of a file of another stamp that was read in this process and holds what it held
 _EQUAL_STAMPS: dict[tuple[str, str], Stamp] = {}
-"""By path and digest, the stamp of a file of another stamp that was read in this process and holds what it held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

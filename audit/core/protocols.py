@@ -166,8 +166,8 @@ class ManyRefuter(Refuter, Protocol):
     def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]: ...
 
 
+# The (epsilon, delta) of each parameter from 0 on; neither falls as it grows. Hashable, as ceilings are kept by it.
 Pairs = Callable[[float], tuple[float, float]]
-"""The (epsilon, delta) of each parameter from 0 on; neither falls as it grows. Hashable, as ceilings are kept by it."""
 
 
 @runtime_checkable
@@ -209,11 +209,9 @@ class Accountant(Protocol):
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim: ...
 
 
+# `work(shared, job, progress, device=None)` does one job and must be importable by name, since jobs leave the process.
+# `shared` is the same for all jobs; `device` moves a job to another device than it names.
 Work = Callable[..., Result]
-"""`work(shared, job, progress, device=None)` does one job and must be importable by name, since jobs leave the process.
-
-`shared` is the same for all jobs; `device` moves a job to another device than it names.
-"""
 
 
 class Executor(Protocol):

@@ -342,6 +342,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[MechanismResult]],
     "attacks": (("mechanism", "game", "attack", "access", "auc", "auc_lower", "auc_upper"), _attacks),
     "games": (("mechanism", "game", "access", "adjacency", "canaries", "runs", "references", "models"), _games),
 }
+# what is to be said of a report with this outcome, in a line
 IN_WORDS: Mapping[Outcome | None, str] = {
     Outcome.VIOLATED: "the claim is contradicted",
     Outcome.CONSISTENT: "the claim was not contradicted",
@@ -349,9 +350,8 @@ IN_WORDS: Mapping[Outcome | None, str] = {
     Outcome.INVALID: "invalid: the audit's own checks failed",
     None: "no claim was made",
 }
-"""What is to be said of a report with this outcome, in a line."""
 
 
 SCHEMA = "audit-report/1.1"
+# what is written where nobody names formats; `reports/formats` may hold more
 USUAL_FORMATS = ("pdf", "json", "junit", "sarif", "figures")
-"""What is written where nobody names formats; `reports/formats` may hold more."""

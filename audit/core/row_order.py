@@ -9,8 +9,8 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 
+# rows are refused if an order that is independent of the scores would look as theirs does with a lower chance than this
 SURPRISE = 1e-6
-"""Rows are refused if an order that is independent of the scores would look as theirs does with a lower chance than this."""
 
 
 def check_order(values: Array, side: str, test: str) -> Array:

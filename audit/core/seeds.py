@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SEED_BITS = 128
-SHORTEST_SEED = 1 << 64
-"""Seeds below are found by trying all of them: memberships that follow from one are no secret."""
+SHORTEST_SEED = 1 << 64  # seeds below are found by trying all of them: memberships that follow from one are no secret
 
 
 def new_seed() -> int:
@@ -49,8 +48,8 @@ class Seed:
 
 
 _SHORT = (1 << 32) - 1
+# what a model draws from generators that read the low 32 bits of a seed alone, as torch's of the CPU do
 _SHORT_STREAMS = ("init", "noise", "canary noise", "count", "user function", "user seed")
-"""What a model draws from generators that read the low 32 bits of a seed alone, as torch's of the CPU do."""
 
 
 def separate_seeds(seeds: Iterable[Seed]) -> tuple[Seed, ...]:

@@ -5,5 +5,5 @@ from __future__ import annotations
 
 import logging
 
+# Each record is one line for people. It also goes where the audit's own log goes.
 LOG = logging.getLogger("audit.stages")
-"""Each record is one line for people. It also goes where the audit's own log goes."""

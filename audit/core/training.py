@@ -75,8 +75,7 @@ class TrainingJob:
         return event_reading.noisy_steps(self.mechanism)
 
 
-Progress = Callable[[int], None]
-"""Called with the number of model-steps done since the last call."""
+Progress = Callable[[int], None]  # called with the number of model-steps done since the last call
 
 
 def ignore(steps: int) -> None:

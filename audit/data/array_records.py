@@ -80,12 +80,12 @@ def refuse_large(piece: Array, location: str) -> None:
         raise DataError(f"{location} holds whole numbers beyond 2^24, which float32 cannot hold beside real numbers")
 
 
+# by task, what makes labels of an array, given the number of classes and the words for it in messages
 LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
     "classification": class_labels,
     "regression": lambda labels, _, location: target_values(labels, location),
     "multi_label": lambda labels, _, location: several_labels(labels, location),
 }
-"""By task, what makes labels of an array, given the number of classes and the words for it in messages."""
 
 
 def make_source(

@@ -20,10 +20,10 @@ from audit.data.source import array_sha256, as_whole, combined_sha256, finite_in
 
 _LARGEST = float(np.finfo(np.float32).max) / 1e4  # squares of columns are added up in float64
 
+# One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
+# maybe group, index, unit; a `Dataset` or `DataLoader` of torch, or of Hugging Face. x may be a frame, text, a tuple or a
+# dictionary.
 Side = str | Path | Records | tuple[Any, ...] | Mapping[str, Any] | loaders.IndexSource | loaders.Loader
-"""One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
-maybe group, index, unit; a `Dataset` or `DataLoader` of torch, or of Hugging Face. x may be a frame, text, a tuple or a
-dictionary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

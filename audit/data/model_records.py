@@ -14,8 +14,7 @@ from audit.data import loaders
 from audit.data.archives import only_keys
 from audit.data.row_containers import concatenate
 
-TRUTHS = ("y", "label", "labels", "target", "targets")
-"""Names that y has in a dictionary, of which one has to be there."""
+TRUTHS = ("y", "label", "labels", "target", "targets")  # names that y has in a dictionary, of which one has to be there
 FURTHER = ("exact", "group", "index", "unit")
 
 

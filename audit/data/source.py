@@ -24,6 +24,7 @@ from audit.core.events import Unit
 from audit.core.mapped_files import MappedFile
 from audit.core.record_arrays import RawArray, RecordArray, scale_numbers
 
+# what parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented
 DAMAGE = (
     ValueError,
     TypeError,
@@ -42,7 +43,6 @@ DAMAGE = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-"""What parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented."""
 STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
 _COPY_BYTES = 2**28
@@ -136,8 +136,7 @@ class Scaling:
 
 NO_SCALING = Scaling(offset=np.zeros(()), unit=np.ones(()))
 WHOLE_NUMBERS = Scaling(offset=np.zeros(()), unit=np.ones(()), whole=True)
-PIXELS = Scaling(offset=np.array(127.5), unit=np.array(127.5))
-"""uint8 images to [-1, 1]: divided by 255, then centred."""
+PIXELS = Scaling(offset=np.array(127.5), unit=np.array(127.5))  # uint8 images to [-1, 1]: divided by 255, then centred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

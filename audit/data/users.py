@@ -11,8 +11,7 @@ from audit.core.record_arrays import RecordArray
 from audit.data import typed
 from audit.data.source import Part, Source
 
-NO_RECORD = -1.0
-"""The label that stands where a user has no further record."""
+NO_RECORD = -1.0  # the label that stands where a user has no further record
 
 
 def group_source(source: Source, limit: object) -> Source:

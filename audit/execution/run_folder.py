@@ -17,14 +17,14 @@ PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
 SEED = f"{PRIVATE}/seed"
 SIGNATURE = f"{SUMS}.sig"
+# checksums of the files of an external edition alone: those of the run's folder commit to coins, seed and scores
 EXTERNAL_SUMS = f"{SUMS}-external"
-"""Checksums of the files of an external edition alone: those of the run's folder commit to coins, seed and scores."""
 EXTERNAL_SIGNATURE = f"{EXTERNAL_SUMS}.sig"
+# files and folders of a run's own, of the kinds that readers open, which no format renders
 OWN = (PRIVATE, "models", "references", "config.resolved.yaml", "environment.json")
-"""Files and folders of a run's own, of the kinds that readers open, which no format renders."""
+# what `SHA256SUMS` leaves out: itself, key of the records' names and seed, which the owner may keep elsewhere, and what only
+# an unfinished run needs
 NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SEED, MANIFEST, LOCK)
-"""What `SHA256SUMS` leaves out: itself, key of the records' names and seed, which the owner may keep elsewhere, and what only
-an unfinished run needs."""
 
 
 def new_folder(directory: Path, name: str) -> Path:

@@ -12,13 +12,10 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 
-ABSENT = -math.inf
-"""Stands where an output has fewer parts than the longest of those that were searched."""
-UNKNOWN = -1.0
-"""Stands for a text that no searched output held."""
+ABSENT = -math.inf  # stands where an output has fewer parts than the longest of those that were searched
+UNKNOWN = -1.0  # stands for a text that no searched output held
 WIDEST = 10_000
-DEEPEST = 50
-"""Lists in lists that an output may be; what holds itself has no end."""
+DEEPEST = 50  # lists in lists that an output may be; what holds itself has no end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

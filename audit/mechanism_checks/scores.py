@@ -18,8 +18,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.stats.scoring import logistic
 
-Score = Callable[[Array], Array]
-"""From outputs `(n, width)` to `(n,)`: higher is likelier on the data, lower on the neighbour."""
+Score = Callable[[Array], Array]  # from outputs `(n, width)` to `(n,)`: higher is likelier on the data, lower on the neighbour
 
 MOST_COLUMNS = 12  # of an output, that are scored alone
 BINS = 48

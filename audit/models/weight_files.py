@@ -60,11 +60,11 @@ _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thou
 _MOST_LAYERS = 1 << 12
 _FORM = "as save_pretrained writes it"
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+# keys without which there is no model; others may be 0 (experts, shared layers) or -1 (tokens that are not there)
 _SIZES = (
     *("n_layer", "n_head", "n_embd", "n_positions", "num_hidden_layers", "num_attention_heads", "hidden_size", "num_layers"),
     *("num_heads", "d_model", "vocab_size", "intermediate_size", "max_position_embeddings", "num_key_value_heads", "head_dim"),
 )
-"""Keys without which there is no model; others may be 0 (experts, shared layers) or -1 (tokens that are not there)."""
 _KERNELS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
 _OWN_KERNELS = (None, "eager", "sdpa", "flash_attention_2", "flex_attention", "grouped_mm", "batched_mm")
 

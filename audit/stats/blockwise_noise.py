@@ -17,8 +17,7 @@ from scipy.sparse.csgraph import connected_components
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _TOLERANCE = 1e-6  # of numbers in single precision
-_MOST_ROWS = 6000
-"""Of one block: its pseudoinverse takes memory and time by the square and the cube."""
+_MOST_ROWS = 6000  # of one block: its pseudoinverse takes memory and time by the square and the cube
 
 
 def blockwise_mu(index: Integers, weight: Array, moved: Array, size: Array | float = 0.0) -> float:

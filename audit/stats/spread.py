@@ -18,8 +18,7 @@ def evenly(count: int, limit: int) -> NDArray[Any]:
     return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
 
 
-LARGEST = 1 << 17
-"""Numbers of all rows together in a part, about: 1 MiB as float64."""
+LARGEST = 1 << 17  # numbers of all rows together in a part, about: 1 MiB as float64
 
 
 def parts(count: int, width: int = 1, largest: int | None = None) -> Iterator[slice]:

@@ -17,8 +17,7 @@ from audit.core.errors import DataError
 Array = NDArray[Any]
 Batch = tuple[Array, ...]
 
-NON_FINITE = (float("inf"), float("nan"), 1e38, -1e30)
-"""Values that overflow, or poison, a norm in single precision."""
+NON_FINITE = (float("inf"), float("nan"), 1e38, -1e30)  # values that overflow, or poison, a norm in single precision
 
 MOST_LABELS = 16
 

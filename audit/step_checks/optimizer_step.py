@@ -24,8 +24,8 @@ from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting, to_float64
 from audit.step_checks.tensors import Tensors
 
+# fields of `Setting` and the attributes of Opacus' optimisers that hold them
 ATTRIBUTES = {"noise_multiplier": "noise_multiplier", "clip_norm": "max_grad_norm", "divisor": "expected_batch_size"}
-"""Fields of `Setting` and the attributes of Opacus' optimisers that hold them."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -13,11 +13,9 @@ from audit.core.errors import ConfigError, DataError
 from audit.stats import sampling_tests, whitening
 from audit.step_checks.findings import Finding, PropertyStatus
 
-BUDGET = 1e-7
-"""The chance that all tests of the law of batches together accuse a correct log, at most."""
+BUDGET = 1e-7  # the chance that all tests of the law of batches together accuse a correct log, at most
 FEWEST_STEPS = 20
-History = tuple[float, float, int]
-"""Noise multiplier, sample rate and number of steps that an accountant noted together."""
+History = tuple[float, float, int]  # noise multiplier, sample rate and number of steps that an accountant noted together
 
 
 @dataclass(kw_only=True)

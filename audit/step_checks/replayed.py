@@ -20,8 +20,7 @@ from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, RescaledStep, Setting
 
 LOSS, STATE = "replay.loss", "replay.state"
-SLACK = 2e-3
-"""Relative excess over 1/sigma that single precision may cause."""
+SLACK = 2e-3  # relative excess over 1/sigma that single precision may cause
 EMPTY, FIRST = "empty", "first"
 _LOOSE = 100.0  # times the claimed clip norm: few records are clipped at that
 MOST_RECORDS = 256

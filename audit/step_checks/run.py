@@ -18,8 +18,7 @@ from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Sett
 PROBES = "audit.step_checks.probes"
 LEAST_RECORDS = 8
 PROPORTION = 1e-4  # 1 less the cosine of two vectors that half precision rounds
-SUM_CHECKS = ("clip.", "noise.", "sum.")
-"""Checks about the noisy sum; the others are about the whole step."""
+SUM_CHECKS = ("clip.", "noise.", "sum.")  # checks about the noisy sum; the others are about the whole step
 
 
 def check_step(

@@ -15,16 +15,14 @@ from audit.step_checks.findings import Witness
 from audit.step_checks.steps import Setting, Step
 from audit.step_checks.tensors import Tensors, distance, norm
 
-NEVER = 1e9
-"""Multiple of the largest natural norm at which nothing is clipped."""
+NEVER = 1e9  # multiple of the largest natural norm at which nothing is clipped
+# records of the largest batch that is tried, and numbers that their gradients have together
 LEAST_LARGE, MOST_LARGE, MOST_NUMBERS = 24, 2048, 300_000_000
-"""Records of the largest batch that is tried, and numbers that their gradients have together."""
 UNREPEATABLE = (
     "equal calls give different releases, so no difference can be laid to a record: let the step take noise_multiplier, or "
     "draw its noise from the generator it is given"
 )
-SLACK = 1e-3
-"""Relative excess over a sensitivity that single precision may cause."""
+SLACK = 1e-3  # relative excess over a sensitivity that single precision may cause
 
 
 @dataclass(kw_only=True, eq=False)

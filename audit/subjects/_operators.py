@@ -20,8 +20,8 @@ def _read_lists() -> dict[str, frozenset[str]]:
 
 _LISTS = _read_lists()
 TENSOR, PRIMS = _LISTS["aten"], _LISTS["prims"]
+# Instructions of TorchScript itself (`prim::`). Prints reach nobody: see `audit.subjects._worker`.
 GRAPH = _LISTS["prim"]
-"""Instructions of TorchScript itself (`prim::`). Prints reach nobody: see `audit.subjects._worker`."""
 
 
 def harmless(space: str, name: str) -> bool:

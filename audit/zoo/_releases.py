@@ -55,8 +55,7 @@ def inverted_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) -
     return sensitivity / (epsilon * math.sqrt(2 * math.log(2 / delta)))
 
 
-OUTPUTS = 40_000
-"""Drawn of a release on either side, unless its defect takes more to be seen."""
+OUTPUTS = 40_000  # drawn of a release on either side, unless its defect takes more to be seen
 
 
 class ZooRelease(ABC):

@@ -24,15 +24,14 @@ from reports.formats.json import to_json
 
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
+# in place of a title that is the name of a file
 TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores", "table": "Audit of a synthetic table"}
-"""In place of a title that is the name of a file."""
-TARGETS = (0.01, 0.1)
-"""False positive rates at which a rate may be stated: the first at which ten false positives are expected."""
+TARGETS = (0.01, 0.1)  # false positive rates at which a rate may be stated: the first at which ten false positives are expected
 EXPECTED_HITS = 10
+# checks that are left out: scores and memberships decide them, or a text of the owner's names them
 OF_MEMBERS = ("blind", "scores", "own")
-"""Checks that are left out: scores and memberships decide them, or a text of the owner's names them."""
+# a bound is stated as at most this share of its ceiling: at the ceiling itself every guess would be known to be right
 WITHIN_CEILING = 0.9
-"""A bound is stated as at most this share of its ceiling: at the ceiling itself every guess would be known to be right."""
 P_VALUES = (0.001, 0.01, 0.05, 1.0)
 REASONS = {
     Outcome.VIOLATED: "a bound lies above the claim",

@@ -11,15 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SMALLEST_COUNT = 1000
-"""Sizes of parts of the records below this are not stated."""
+SMALLEST_COUNT = 1000  # sizes of parts of the records below this are not stated
 
 AREAS = tuple(step / 20 for step in range(21))
 RATES = (0.0, 0.01, 0.02, 0.05, *(step / 10 for step in range(1, 11)))
+# two digits: steps of 0.01 below 1, of 0.1 below 10, of 1 above
 EPSILONS = (0.0, *(step / 100 for step in range(1, 100)), *(step / 10 for step in range(10, 100)), *map(float, range(10, 100)))
-"""Two digits: steps of 0.01 below 1, of 0.1 below 10, of 1 above."""
-CLAIM_DIGITS = tuple(range(2, 10))
-"""Decimals of a bound that lies above a claim by less than two digits show."""
+CLAIM_DIGITS = tuple(range(2, 10))  # decimals of a bound that lies above a claim by less than two digits show
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+# noto Serif CJK SC (OFL), cut to common characters; Droid Sans Fallback (Apache License 2.0) for all others
 FONTS = Path(__file__).parents[1] / "pages" / "fonts"
-"""Noto Serif CJK SC (OFL), cut to common characters; Droid Sans Fallback (Apache License 2.0) for all others."""
 LATIN = "Libertinus Serif"
 FALLBACK = ("Droid Sans Fallback", "DejaVu Sans Mono")
 SERIF = (LATIN, *FALLBACK)

@@ -93,11 +93,9 @@ def written_form(event: Event) -> WrittenForm:
     return OtherEvent(words=str(event), tree=json.dumps(encode(event), sort_keys=True))
 
 
-TAG = "type"
-"""Key of the class name in an object of a union."""
+TAG = "type"  # key of the class name in an object of a union
 
-INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-"""Infinite numbers by their strings, which JSON has no numbers for."""
+INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}  # infinite numbers by their strings, which JSON has no numbers for
 
 
 @cache

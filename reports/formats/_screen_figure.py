@@ -27,11 +27,9 @@ IN_SHEET = {  # said once, by the style sheet of the page
 SHARED = re.compile(r"<(?:path|text) [^<>]*(?:/>|>[^<>]*</text>)")
 COMMANDS = re.compile(r"([MLQCz])([^MLQCz]*)")
 
-Part = tuple[str, list[tuple[int, int]]]
-"""A command of a path and its points, in steps of `STEP`."""
+Part = tuple[str, list[tuple[int, int]]]  # a command of a path and its points, in steps of `STEP`
 
-Box = tuple[int, int, int, int]
-"""Left, top, right and bottom, in steps of `STEP`."""
+Box = tuple[int, int, int, int]  # left, top, right and bottom, in steps of `STEP`
 
 
 def compact(svg: bytes, prefix: str) -> str:

@@ -213,6 +213,7 @@ def _empty(*_: Any) -> str:
 
 FORMULAS = {"dp": "Pr[M(D) ∈ S] ≤ e<sup>ε</sup> Pr[M(D′) ∈ S] + δ"}
 
+# how each block is written; the contents are links of the page itself, and nobody signs a screen
 WRITERS: dict[type, Callable[..., str]] = {
     page.Paragraph: _paragraph,
     page.Heading: _heading,
@@ -229,6 +230,5 @@ WRITERS: dict[type, Callable[..., str]] = {
     page.Missing: _missing,
     page.Signature: _empty,
 }
-"""How each block is written; the contents are links of the page itself, and nobody signs a screen."""
 
 PLUGIN = Html

@@ -16,8 +16,8 @@ CONFIG = "config.resolved.yaml"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 GUIDELINES = "https://doi.org/10.6028/NIST.SP.800-226"
 ONE_RUN = "https://arxiv.org/abs/2305.08846"
+# where each rule is explained by those who stated it first; every other rule by the guidelines
 HELP = {"AU001": ONE_RUN, "AU002": ONE_RUN, "AU003": ONE_RUN, "AU004": GUIDELINES, "AU005": ONE_RUN}
-"""Where each rule is explained by those who stated it first; every other rule by the guidelines."""
 
 
 class Sarif:

@@ -211,6 +211,7 @@ TRAINING, WORDS, LIMITS, ANEW = (
 GAME, FIRST_PAGE = "annex.section_game", "annex.first_page"
 NIST = "NIST SP 800-226"
 
+# what compliance texts ask of such a report; their articles are named, their words are not quoted
 REQUIREMENTS = (
     _row(1, f"{NIST} 2.1.1, 2.4", (TRAINING, "claims.unit"), _check("unit")),
     _row(2, f"{NIST} 2.4", (TRAINING, "claims.adjacency"), _check("adjacency")),
@@ -271,4 +272,3 @@ REQUIREMENTS = (
     _row(25, "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Presence.SHOWN)),
     _row(26, "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Presence.SHOWN)),
 )
-"""What compliance texts ask of such a report; their articles are named, their words are not quoted."""

@@ -31,13 +31,13 @@ CONTROL_FAILED = "the negative control found more than chance allows"
 MOST_ANSWERS = 4  # in full on the first page; the others stand in a line each
 MOST_LETTERS = 110  # of a description of canaries inside a sentence
 
+# what is said of the ground of a game, by whether all games are about other secrets and whether chance decided
 BASES = {
     (False, True): "trust.coins",
     (False, False): "trust.split",
     (True, True): "trust.draws",
     (True, False): "trust.no_draws",
 }
-"""What is said of the ground of a game, by whether all games are about other secrets and whether chance decided."""
 
 
 def verdict(report: AuditReport) -> Verdict:

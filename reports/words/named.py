@@ -22,6 +22,7 @@ OUTCOME_TONES = {
 }
 _STATUS_TONES = {Status.CHECKED: Tone.GOOD, Status.DECLARED: Tone.OPEN, Status.GAP: Tone.BAD, Status.FAILED: Tone.BAD}
 _COVERAGE_TONES = {"run": Tone.GOOD, "partly": Tone.OPEN, "not run": Tone.BAD}
+# of the glossary; each has a term, a meaning and the words by which a page uses it
 TERMS = (
     "accountant",
     "adjacency",
@@ -36,7 +37,6 @@ TERMS = (
     "negative_control",
     "tpr",
 )
-"""Of the glossary; each has a term, a meaning and the words by which a page uses it."""
 
 
 def _known_words(prefix: str, name: str, words: str = "") -> str:

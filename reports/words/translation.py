@@ -17,6 +17,7 @@ from reports.words.language import current, recorded
 
 Value = TypeVar("Value")
 
+# the fields that hold sentences and words of this package's, in English
 TEXTS: dict[type, tuple[str, ...]] = {
     AuditReport: ("title", "model", "notes"),
     BoundTrajectory: ("label",),
@@ -42,7 +43,6 @@ TEXTS: dict[type, tuple[str, ...]] = {
     Trajectory: ("accountant",),
     Verdict: ("reason",),
 }
-"""The fields that hold sentences and words of this package's, in English."""
 
 
 def translated(report: AuditReport) -> AuditReport:

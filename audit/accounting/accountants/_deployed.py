@@ -53,11 +53,11 @@ LIMITS: Mapping[type, Rule] = {
     NoisyMax: _best,
     SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
 }
+# the same from below: the event itself where an example of it is accounted for (`_examples.chances`)
 FLOORS: Mapping[type, Rule] = {
     NoisyMax: lambda event, adjacency: _best(event, adjacency) if event.noise == "gumbel" else event,
     SparseVector: lambda event, adjacency: event,
 }
-"""The same from below: the event itself where an example of it is accounted for (`_examples.chances`)."""
 _PAIRS: Mapping[type, Callable[..., LossPair]] = {
     DiscreteGaussian: lattice_pairs.discrete_gaussian,
     Skellam: lattice_pairs.skellam,

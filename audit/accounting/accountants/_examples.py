@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from audit.core.deployed_events import NoisyMax, SparseVector
 
-LEAST_COUNT = 2.0
-"""A share from here on is a number: of candidates that are behind, or of tests before those that say yes."""
+LEAST_COUNT = 2.0  # a share from here on is a number: of candidates that are behind, or of tests before those that say yes
+# examples that are tried: one from below is as true as another
 SHARES = (0.5, 0.45, 0.4, 0.3, 0.8, 0.95, 0.999, 3.0, 10.0, 30.0, 100.0)
-"""Examples that are tried: one from below is as true as another."""
 _MOST_AHEAD = 30.0  # scales of noise: beyond, a chance is 1 in floats
 _SCALES = 40.0  # of the noise of a threshold that are integrated over; what is beyond is added to the smaller chance
 _PANELS = 4  # a scale

@@ -22,10 +22,9 @@ from audit.core.events import Event
 from audit.core.quiet import quiet_log
 
 Curve = NDArray[np.float64]
+# from orders and the divergence at each to an epsilon and a remark on how it was found
 Conversion = Callable[[Curve, Curve], tuple[float, str]]
-"""From orders and the divergence at each to an epsilon and a remark on how it was found."""
-DeltaConversion = Callable[..., tuple[float, str]]
-"""The same, with `delta` as a keyword."""
+DeltaConversion = Callable[..., tuple[float, str]]  # the same, with `delta` as a keyword
 
 
 def claim(

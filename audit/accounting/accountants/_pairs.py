@@ -32,12 +32,11 @@ from audit.stats.curves.tradeoff import tpr_of_gdp
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
+# kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own
 TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned, ProposeTestRelease})
-"""Kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own."""
-TWO_EXAMPLES = frozenset({Shuffled, Tuned, ProposeTestRelease})
-"""Kinds whose lower end is the worse of two examples."""
+TWO_EXAMPLES = frozenset({Shuffled, Tuned, ProposeTestRelease})  # kinds whose lower end is the worse of two examples
+# of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
-"""Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
 
 
 def shares(parts: Set[type]) -> tuple[float, ...]:

@@ -150,8 +150,8 @@ COSTS: Mapping[type, Rule] = {
     AdaptiveClipping: _adaptive_clipping,
     SubsampleAggregate: _aggregate,
 }
+# kinds whose cost for one record is not that of a group's members one by one; under which adjacency, None for any
 _ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, CyclicPoisson: None}
-"""Kinds whose cost for one record is not that of a group's members one by one; under which adjacency, None for any."""
 
 
 def check_groups(event: Event, adjacency: Adjacency) -> None:

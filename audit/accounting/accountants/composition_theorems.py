@@ -25,8 +25,7 @@ from audit.core.events import (
 from audit.core.version import __version__
 from audit.stats.curves.tradeoff import gdp_epsilon
 
-_Leaf = tuple[Event, float, int]
-"""A mechanism, the rate at which it is sampled, and how often it is run."""
+_Leaf = tuple[Event, float, int]  # a mechanism, the rate at which it is sampled, and how often it is run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

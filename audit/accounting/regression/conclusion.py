@@ -16,11 +16,10 @@ from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.rounding import plural
 
+# exit codes: a privacy defect; a number for arguments that mean nothing; too few answers to say anything
 DEFECT, NONSENSE, SILENT = 1, 5, 6
-"""Exit codes: a privacy defect; a number for arguments that mean nothing; too few answers to say anything."""
 _ROUNDING = 1e-6
-Baseline = Mapping[str, Mapping[str, str]]
-"""Finding that was accepted, by accountant and case."""
+Baseline = Mapping[str, Mapping[str, str]]  # finding that was accepted, by accountant and case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

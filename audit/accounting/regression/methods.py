@@ -39,6 +39,7 @@ Array = NDArray[np.float64]
 Interval = tuple[float, float]
 EXACT = 1e-6  # relative distance at which two figures of the same method are the same
 _TENTHS = tuple(1 + step / 10 for step in range(1, 100))
+# lists of orders that accountants in use minimise over, by name
 GRIDS: Mapping[str, tuple[float, ...]] = {
     "opacus": (*_TENTHS, *map(float, range(12, 64))),
     "dp-accounting": (*_TENTHS, *map(float, range(11, 64)), 128.0, 256.0, 512.0, 1024.0),
@@ -52,7 +53,6 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
     "2..256": tuple(map(float, range(2, 257))),
     "2..512": tuple(map(float, range(2, 513))),
 }
-"""Lists of orders that accountants in use minimise over, by name."""
 NAMES = ("rdp", "moments", "zcdp", "gdp", "pld", "prv", "none")
 _NUMBERS = ("tolerance", "grid", "delta_error")
 _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
@@ -68,9 +68,9 @@ _ESTIMATE = (
 )
 _DENSITY = 32  # cells per deviation of a step, if only a difference is read off
 _WITH_PAIRS = {Gaussian, Laplace, PoissonSampled, Repeated, Composed}
+# relative distance above the truth, usual grid, and how many times the grid a figure may lie above if none is named: PLD has
+# no formula for its own error, PRV is within its error of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)
 _NUMERICAL = {"pld": (1e-3, 1e-4, 1), "prv": (1e-3, 1e-2, 2)}
-"""Relative distance above the truth, usual grid, and how many times the grid a figure may lie above if none is named: PLD has
-no formula for its own error, PRV is within its error of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

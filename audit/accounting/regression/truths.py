@@ -21,8 +21,7 @@ from audit.core.event_forms import number
 NAME = "truths.json"
 SECOND = "second.json"
 _WRITER = {NAME: "judge", SECOND: "second"}
-ROUNDING = 1e-8
-"""Relative: what the judge's own arithmetic may be off by."""
+ROUNDING = 1e-8  # relative: what the judge's own arithmetic may be off by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

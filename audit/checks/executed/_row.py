@@ -10,8 +10,7 @@ from audit.core.data import Array
 from audit.core.results import Check, Status
 from audit.engine.trial.clip_check import RECOMPUTATION_LIMIT
 
-Z_LIMIT = 5.0
-"""Standard errors beyond which an executed quantity counts as different: false alarm below 1e-6."""
+Z_LIMIT = 5.0  # standard errors beyond which an executed quantity counts as different: false alarm below 1e-6
 
 
 def row(code: str, item: str, value: str, holds: bool) -> Check:

@@ -89,8 +89,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
 
 
 FILES, CALLS, GROWTH, MEMORY = "no files but those of libraries", "listed system calls only", "no growing files", "memory"
-WALLS = (FILES, CALLS, MEMORY)
-"""What Linux can enforce on the CPU."""
+WALLS = (FILES, CALLS, MEMORY)  # what Linux can enforce on the CPU
 
 
 def confine(access: FileAccess) -> list[str]:

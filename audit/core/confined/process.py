@@ -21,11 +21,11 @@ from audit.core.confined.confinement import missing_walls
 from audit.core.errors import AuditError, ConfigError, DataError
 
 # What a confined process gets from the audit: a short list of environment variables, and the folders of the libraries.
+# variables that change how the libraries compute or are found; none of them holds a secret
 PASSED_ON = (
     "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
 )  # fmt: skip
-"""Variables that change how the libraries compute or are found; none of them holds a secret."""
 _SYSTEM = (
     "/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives",
     "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system",

@@ -53,8 +53,7 @@ class Test:
     is_upper: bool = False
 
 
-Rule = tuple[tuple[Test, ...], ...]
-"""Alternatives; a call passes if every test of one of them holds."""
+Rule = tuple[tuple[Test, ...], ...]  # alternatives; a call passes if every test of one of them holds
 
 _WHOLE = 0xFFFFFFFF
 _NOT_READING = 0o3 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # O_ACCMODE, O_CREAT, O_TRUNC, O_APPEND, __O_TMPFILE
@@ -98,9 +97,9 @@ def rules(process: int) -> dict[str, Rule]:
     }
 
 
+# what is refused besides once the limits stand: to change them, and further filters
 FINAL_REFUSALS: Mapping[str, Rule] = {
     "setrlimit": (),
     "seccomp": (),
     "prlimit64": ((Test(2, _WHOLE, 0), Test(2, _WHOLE, 0, is_upper=True)),),
 }
-"""What is refused besides once the limits stand: to change them, and further filters."""

@@ -24,11 +24,9 @@ from audit.core.errors import AuditError
 
 Message = tuple[dict[str, Any], bytes]
 Answer = Callable[[Mapping[str, Any], bytearray], Message]
+# Read the content of a file as its header says; return what the audit is told at once, and what answers later requests. A
+# module with jobs may have a function `prepare(header)`, which runs before memory is limited: libraries are imported there.
 Job = Callable[[Mapping[str, Any], bytes], tuple[Message, Answer | None]]
-"""Read the content of a file as its header says; return what the audit is told at once, and what answers later requests.
-
-A module with jobs may have a function `prepare(header)`, which runs before memory is limited: libraries are imported there.
-"""
 
 MOST_REASON = 1000  # characters of what went wrong, some of which a file may choose
 _DEVICES = ("/dev/nvidia*", "/dev/null", "/dev/shm")

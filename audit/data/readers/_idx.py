@@ -17,8 +17,7 @@ from audit.core.errors import DataError
 from audit.data import typed
 from audit.data.source import PIXELS, Part, Source, class_labels, combined_sha256, locate, read_bytes
 
-LARGEST = 1 << 31
-"""Bytes that one unpacked idx file may have."""
+LARGEST = 1 << 31  # bytes that one unpacked idx file may have
 
 
 def read_idx(root: str, path: str, title: str) -> Source:

@@ -12,8 +12,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.data import text_files, typed
 from audit.data.source import NO_SCALING, Part, Source, combined_sha256, locate
 
+# characters with a number of their own, from 1 on; 0 is any other, and fills what lies before a speech begins
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
-"""Characters with a number of their own, from 1 on; 0 is any other, and fills what lies before a speech begins."""
 _SPEECH = re.compile(r"([^\n]+):\n(.+)", re.DOTALL)
 
 _LONGEST_NAME = 100

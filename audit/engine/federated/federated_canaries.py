@@ -21,8 +21,8 @@ from audit.engine.federated.gradient_canaries import PlantedGradients
 _CANARY_BATCH = 64
 OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
+# from whole updates and their weights to what enters the sum, and which were finite
 Clipping = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""From whole updates and their weights to what enters the sum, and which were finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

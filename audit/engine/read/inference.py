@@ -19,8 +19,8 @@ from audit.data.row_containers import describe
 from audit.engine.device import find_device
 
 BATCH_SIZE = 256
+# what models raise on inputs that they cannot take
 CALL_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AssertionError, MemoryError, torch.jit.Error)
-"""What models raise on inputs that they cannot take."""
 
 
 def batched_logits(

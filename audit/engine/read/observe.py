@@ -29,8 +29,8 @@ from audit.stats.scoring import signals
 from audit.stats.scoring.representation import class_distances
 
 _MOST_NUMBERS = 1 << 23
+# numbers that are kept of wider layers: a random map keeps lengths and distances within some 4 % (one standard deviation)
 _COLUMNS, _DRAWING_BATCH = 256, 64
-"""Numbers that are kept of wider layers: a random map keeps lengths and distances within some 4 % (one standard deviation)."""
 
 
 class EnsembleReader:

@@ -8,8 +8,7 @@ from typing import ClassVar
 from audit.core.game_results import GameResult
 from audit.plugins import name_classes
 
-INSIDE = {"weights", "steps"}
-"""What is released of a white box."""
+INSIDE = {"weights", "steps"}  # what is released of a white box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

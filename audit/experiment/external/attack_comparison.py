@@ -30,8 +30,8 @@ FIGURES: Mapping[str, Callable[[Array, Array], float]] = {
     "tpr at 1% fpr": lambda members, nonmembers: tpr_at(members, nonmembers, 0.01),
     "tpr at 0.1% fpr": lambda members, nonmembers: tpr_at(members, nonmembers, 0.001),
 }
+# below these a rate is left out: no threshold realises it
 LEAST_NONMEMBERS: Mapping[str, int] = {"tpr at 1% fpr": 100, "tpr at 0.1% fpr": 1000}
-"""Below these a rate is left out: no threshold realises it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,8 @@ from audit.core.errors import DataError
 from audit.data.source import numbered
 from audit.stats.scoring import signals
 
+# the class of pixels that no mask names, by custom of segmentation data; read as not predicted if the model lacks it
 UNNAMED_CLASS = 255
-"""The class of pixels that no mask names, by custom of segmentation data; read as not predicted if the model lacks it."""
 _EITHER_AXIS = "Both axes of the outputs fit the classes; the {} was taken, with which more answers are right."
 
 

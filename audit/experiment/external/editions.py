@@ -30,16 +30,12 @@ from audit.core.views import Scores
 from audit.experiment.line import figures, judge
 from audit.experiment.line.findings import Comparisons
 
-EPSILON = 6.0
-"""Of an edition: the log of the most that it changes the odds of a membership."""
+EPSILON = 6.0  # of an edition: the log of the most that it changes the odds of a membership
 FLIP_RATE = 1 / (1 + math.exp(EPSILON))
-STEP = 0.05
-"""Width of the steps that editions state areas and rates in."""
-GAIN = 0.01
-"""Area that the ranking of the shipped attacker may gain by an edition."""
+STEP = 0.05  # width of the steps that editions state areas and rates in
+GAIN = 0.01  # area that the ranking of the shipped attacker may gain by an edition
 
-Place = tuple[str, str]
-"""Names of a training and of a game."""
+Place = tuple[str, str]  # names of a training and of a game
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,12 +8,9 @@ from audit.core.data import Array
 from audit.core.seeds import Seed
 
 FOLDS = 3
-FEWEST = 150
-"""Nonmembers, below which nothing is fitted: two thirds of them have to fill several leaves."""
-LARGEST = 20_000
-"""Nonmembers that a fold is fitted on at most."""
-COMPONENTS = 32
-"""Main components in place of inputs that are wider."""
+FEWEST = 150  # nonmembers, below which nothing is fitted: two thirds of them have to fill several leaves
+LARGEST = 20_000  # nonmembers that a fold is fitted on at most
+COMPONENTS = 32  # main components in place of inputs that are wider
 
 
 def cross_fitted_medians(inputs: Array, labels: Array, included: Array, confidences: Array, seed: Seed) -> Array | None:

@@ -6,8 +6,7 @@ import numpy as np
 
 from audit.core.data import Array
 
-_TOLERANCE = 0.01
-"""Of a row's sum, relative: probabilities in bfloat16 miss it by 0.004."""
+_TOLERANCE = 0.01  # of a row's sum, relative: probabilities in bfloat16 miss it by 0.004
 _MOST_ROUNDING = 0.5
 
 

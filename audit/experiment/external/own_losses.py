@@ -24,8 +24,8 @@ from audit.experiment.external.inspection import Inspection, examine_outputs
 from audit.experiment.external.reference_training import ReferenceTraining
 from audit.experiment.games.settings import Settings
 
+# `fn(batch) -> (n,)`: the loss of each record of a batch, lower where the model fits the record better
 LossOf = Callable[[Any], Any]
-"""`fn(batch) -> (n,)`: the loss of each record of a batch, lower where the model fits the record better."""
 
 BATCH = 256
 _REPETITIONS = 32

@@ -30,8 +30,8 @@ from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.units import Users
 
 LOG = logging.getLogger("audit")
+# every record should be in some references and out of others, whatever share of the records the target was trained on
 RATES = (0.2, 0.8)
-"""Every record should be in some references and out of others, whatever share of the records the target was trained on."""
 
 
 def _ignore(_: int) -> None:

@@ -9,8 +9,8 @@ from attacks.signals.logits import Confidences, Logits
 from audit.core.models import Reduction, Signal
 from audit.core.protocols import Needs
 
+# what is read of outputs besides attacks: losses and accuracies of groups and sides, and whether a model shows anything
 OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(), RepeatedOutputs()})
-"""What is read of outputs besides attacks: losses and accuracies of groups and sides, and whether a model shows anything."""
 
 
 def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:

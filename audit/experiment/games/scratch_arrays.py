@@ -9,8 +9,8 @@ import numpy as np
 
 from audit.core.data import Array
 
+# `room(name, shape, dtype)` is an array to be filled; a second one of a name takes the place of the first
 Room = Callable[[str, tuple[int, ...], Any], Array]
-"""`room(name, shape, dtype)` is an array to be filled; a second one of a name takes the place of the first."""
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -110,5 +110,5 @@ SEVERAL_LABELS: dict[str, Callable[[Array, Array], float]] = {
     "loss": _label_loss,
 }
 TEXTS: dict[str, Callable[[Array, Array], float]] = {"perplexity": _perplexity}
+# names of all figures as reports list them; a stored job lists its own by the alphabet
 ORDER = (*CLASSIFICATION, *REGRESSION, *SEVERAL_LABELS, *TEXTS)
-"""Names of all figures as reports list them; a stored job lists its own by the alphabet."""

@@ -31,13 +31,12 @@ from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
 from audit.stats.sign_test import lower_tail
 
+# Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
+# 1 of 10,000 (docs/theory/reading.md).
 LEVEL = 1e-5
-"""Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
-1 of 10,000 (docs/theory/reading.md)."""
 _QUESTION_LEVEL = 0.01
 _STRANGE = 0.05
-_WHOLLY = 0.8
-"""Canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5."""
+_WHOLLY = 0.8  # canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5
 _LOWER_SCORES = (
     "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
     "100,000 audits"

@@ -16,15 +16,13 @@ from audit.core.data import Array
 from audit.stats.column_order import find_order
 from audit.stats.scoring.signals import cross_entropy
 
-SURE = 3.0
-"""Deviations over all orders of y: fewer than 1 of 500 shufflings agree with answers by more."""
-FAR = 0.2
-"""Of agreement, by which another reading has to fit better."""
+SURE = 3.0  # deviations over all orders of y: fewer than 1 of 500 shufflings agree with answers by more
+FAR = 0.2  # of agreement, by which another reading has to fit better
 _FITS, _CERTAIN, _TELLING, _FEWEST = 0.5, 6.0, 5.0, 10
 _RANKS_ALONE = 0.4
 MOST_NUMBERS, MOST_CLASSES = 300, 1000
+# in y: a model of noise that tells all of them apart gives each a column of its own in fewer than 1 of 2,000 cases
 _ENOUGH_CLASSES = 10
-"""In y: a model of noise that tells all of them apart gives each a column of its own in fewer than 1 of 2,000 cases."""
 SERIES = "a series whose model repeats the last value gives this as well: give its loss by loss_of"
 CANARIES = "if labels are wrong on purpose, as of canaries, give the coins that drew the members, or the loss by loss_of"
 _MOVES: tuple[tuple[str, Callable[[Array], Array], slice], ...] = (

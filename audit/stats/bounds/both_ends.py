@@ -33,8 +33,8 @@ WORK, MOST_WORK = 28_000_000, 60_000_000  # simulated scores in one test, and if
 EARLY = (1, 5, 20)  # blocks of draws after which a test may end
 ROUNDING = 1e-9  # excesses that are equal up to it count as reached
 
+# the (epsilon, delta) of each parameter from 0 on; epsilon in proportion to it, and delta does not fall
 Pairs = Callable[[float], tuple[float, float]]
-"""The (epsilon, delta) of each parameter from 0 on; epsilon in proportion to it, and delta does not fall."""
 Rows = NDArray[np.bool_]
 
 

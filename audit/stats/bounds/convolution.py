@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-DIRECT = 200_000
-"""Products up to which the direct sum is quicker than a transform."""
+DIRECT = 200_000  # products up to which the direct sum is quicker than a transform
 
 
 def convolve(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,8 +19,8 @@ from audit.stats.bounds.validation import Counts
 MOST_SCORES = 4096  # above, fewer order statistics are drawn: `pair_draws`
 CELL = 2.0**-32
 
+# positions as 32-bit numbers, read as integers in the same order; the last bit is 0 for members, who stand first in a tie
 Keys = NDArray[np.int32]
-"""Positions as 32-bit numbers, read as integers in the same order; the last bit is 0 for members, who stand first in a tie."""
 
 
 def block(members: int, nonmembers: int, index: int) -> tuple[NDArray[np.uint32], Keys]:

@@ -17,8 +17,8 @@ POINTS = 17  # parameters tried side by side in one pass
 PASSES = 5
 MOST_GUESSES = 20_000
 
+# `(parameters, rates)` to the FPR at which each parameter's curve reaches the rate; decreasing in the parameter
 Inverse = Callable[[Array, Array], Array]
-"""`(parameters, rates)` to the FPR at which each parameter's curve reaches the rate; decreasing in the parameter."""
 
 
 def gdp_inverse(mu: Array, rate: Array) -> Array:

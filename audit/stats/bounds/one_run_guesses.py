@@ -14,8 +14,8 @@ from audit.stats.bounds import one_count, roots
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
 
+# the (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows
 Pairs = Callable[[float], tuple[float, float]]
-"""The (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows."""
 NEVER = 1 / 2  # p-values from here on are not distinguished: below it they are monotone in epsilon
 
 

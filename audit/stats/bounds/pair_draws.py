@@ -20,8 +20,7 @@ ROWS = 2000  # in a block of draws
 BLOCKS = 5  # that are kept at a time
 RANKS = 2048  # order statistics a side; of larger samples the others are bounded by their neighbours
 
-Curve = Callable[[Array], Array]
-"""The largest true positive rate at each false positive rate; non-decreasing."""
+Curve = Callable[[Array], Array]  # the largest true positive rate at each false positive rate; non-decreasing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

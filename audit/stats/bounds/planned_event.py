@@ -26,8 +26,7 @@ RATIO, RANK_RATIO = 1.1, 3.0  # between the ranks that are tried for an event, a
 CAUTION = 2.5  # standard errors by which both rates are moved to the safe side before events are compared
 LEAST_DELTA = 1e-12  # deltas below are not distinguished from 0
 
-Goal = Callable[[Array, Array], Array]
-"""What an event is chosen for: the bound that a TPR and an FPR would give."""
+Goal = Callable[[Array, Array], Array]  # what an event is chosen for: the bound that a TPR and an FPR would give
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from audit.stats.bounds.validation import Array, Counts
 
-Memberships = NDArray[np.bool_]
-"""`(n,)` memberships from the highest score to the lowest: the rank configuration."""
+Memberships = NDArray[np.bool_]  # `(n,)` memberships from the highest score to the lowest: the rank configuration
 
 
 def by_rank(values: Array, included: Memberships) -> Memberships:

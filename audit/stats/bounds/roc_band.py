@@ -19,6 +19,8 @@ from audit.stats.bounds.validation import Array, Counts, fraction
 
 SIZES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000)  # of the larger side
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+# `(sizes, levels)`: what the departure of the true curve exceeds with at most the chance of the level, for those two laws:
+# the table that `python benchmarks/roc_bands.py --critical --draws 4000` prints
 CRITICAL = np.array(
     [
         (1.37, 1.37, 1.37, 1.37, 3.10, 3.10),
@@ -33,8 +35,6 @@ CRITICAL = np.array(
         (2.82, 3.95, 4.76, 5.57, 6.44, 7.20),
     ]
 )
-"""`(sizes, levels)`: what the departure of the true curve exceeds with at most the chance of the level, for those two laws: the
-table that `python benchmarks/roc_bands.py --critical --draws 4000` prints."""
 
 THRESHOLDS, PER_ERROR = 4000, 10.0  # that are kept at most: so many, or so many times the root of the number of scores
 NEAR = 4.0  # standard errors of a threshold's rates, beyond which it does not count in `departure`

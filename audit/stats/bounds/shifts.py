@@ -16,10 +16,8 @@ from audit.stats.curves.tradeoff_curves import Family
 LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
 REACH, CELLS = 8.0, 16_000  # of the look-up of `CurveShift`, in normal coordinates
 
-Positions = NDArray[np.floating[Any]]
-"""In normal coordinates, higher = more member-like; drawn and ranked as float32."""
-Encoding = Callable[[NDArray[np.float32]], NDArray[Any]]
-"""`encode` of a class of shifts, element by element."""
+Positions = NDArray[np.floating[Any]]  # in normal coordinates, higher = more member-like; drawn and ranked as float32
+Encoding = Callable[[NDArray[np.float32]], NDArray[Any]]  # `encode` of a class of shifts, element by element
 
 
 class Shift(Protocol):

@@ -137,10 +137,10 @@ def upper(setting: BatchSetting, *, most_cells: int, tolerance: float) -> float:
     return programme.epsilon(setting.delta)
 
 
+# angles at the record and at its replacement, of triangles that are inscribed into the unit circle
 Box = tuple[tuple[float, float], tuple[float, float]]
-"""Angles at the record and at its replacement, of triangles that are inscribed into the unit circle."""
+# by what share of delta a kernel may be dearer than the two of the ends, the kernel, and whose triangles it dominates
 Cell = tuple[float, Kernel, Box]
-"""By what share of delta a kernel may be dearer than the two of the ends, the kernel, and whose triangles it dominates."""
 
 
 def dominating_triple(box: Box, noise: float) -> Gram | None:

@@ -10,8 +10,7 @@ from audit.stats.curves.loss_pairs import LossPair, finite_pair
 
 Array = NDArray[np.float64]
 
-EDGES = np.arange(-4.0, 9.0, 0.02)
-"""Between the cells of the largest release, in standard deviations."""
+EDGES = np.arange(-4.0, 9.0, 0.02)  # between the cells of the largest release, in standard deviations
 
 
 def shifts_told_apart(count: int, first: float, second: float) -> LossPair:

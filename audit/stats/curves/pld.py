@@ -18,8 +18,8 @@ from audit.stats.curves import composition, discretise, tilting
 from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
 
 Array = NDArray[np.float64]
+# direction and the logarithm of the tail probability to resolve, to the pair of one step
 PairMaker = Callable[[Direction, float], LossPair]
-"""Direction and the logarithm of the tail probability to resolve, to the pair of one step."""
 Steps = Sequence[tuple[PairMaker, int]]
 
 ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")

@@ -27,8 +27,7 @@ from scipy.special import ndtr
 from audit.stats.curves.loss_pairs import Array, Direction, LossPair
 from audit.stats.curves.outcome_cells import OutcomeCells
 
-Rounded = tuple[Array, float]
-"""Masses, and a bound on the sum of the absolute errors that round-off left in them."""
+Rounded = tuple[Array, float]  # masses, and a bound on the sum of the absolute errors that round-off left in them
 _POINTS = 1 << 17
 _NEGLIGIBLE = 1e-17  # masses from below that are not worth a cell
 _UNIT = 2.0**-53

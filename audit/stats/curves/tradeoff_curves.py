@@ -36,8 +36,8 @@ class TradeoffCurve:
         return TradeoffCurve(tpr=self.tnr, tnr=self.tpr, knots=self.knots)
 
 
+# Curves ordered by a parameter: a larger one allows more. 0 is the most private.
 Family = Callable[[float], TradeoffCurve]
-"""Curves ordered by a parameter: a larger one allows more. 0 is the most private."""
 
 
 def epsilon_delta(epsilon: float, delta: float) -> TradeoffCurve:

@@ -21,8 +21,7 @@ _PRIOR_STRENGTH = 8.0  # observations that the fixed variance counts for in each
 _LARGEST = 30.0  # log likelihood ratio, or standard deviations: beyond it says no more
 _BASES = 5  # features of which all products of two are taken
 _ONLINE = [3, _BASES * (_BASES + 3) // 2, _BASES * (_BASES + 3) // 2 + 2]  # columns of the online ratios
-TEMPERATURES = (2.0, 1.0, 4.0)
-"""By which logits are divided for the ratios of RMIA; of the first one squares are taken, too."""
+TEMPERATURES = (2.0, 1.0, 4.0)  # by which logits are divided for the ratios of RMIA; of the first one squares are taken, too
 
 
 def learned_log_odds(

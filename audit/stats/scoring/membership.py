@@ -19,8 +19,7 @@ Array = NDArray[Any]
 
 VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
-OFFLINE_WEIGHT = 0.3
-"""Weight of RMIA's offline form where nobody fits one: the default of its authors' code."""
+OFFLINE_WEIGHT = 0.3  # weight of RMIA's offline form where nobody fits one: the default of its authors' code
 
 
 def likelihood_ratio(

@@ -12,8 +12,7 @@ from scipy.stats import rankdata
 Array = NDArray[Any]
 
 _EQUAL_AT = 600  # pairs of a reference and a record at which both count alike (docs/evidence/results.md)
-ALONE_FROM = 60_000
-"""Pairs at which the formula's weight falls to 1 %: from there on the learned score ranks alone."""
+ALONE_FROM = 60_000  # pairs at which the formula's weight falls to 1 %: from there on the learned score ranks alone
 
 
 def mixed(learned: Array, formula: Array, pairs: int) -> Array:

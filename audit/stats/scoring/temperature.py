@@ -14,11 +14,9 @@ from audit.stats.spread import evenly
 
 Array = NDArray[Any]
 
-DEFAULT = 2.0
-"""Where references show nothing of it: what the attack's authors and other implementations take."""
+DEFAULT = 2.0  # where references show nothing of it: what the attack's authors and other implementations take
 
-GRID = (2.0, 1.0, 4.0, 0.5)
-"""Temperatures that are tried; among equals the first is taken."""
+GRID = (2.0, 1.0, 4.0, 0.5)  # temperatures that are tried; among equals the first is taken
 _TARGETS = 16  # references that are attacked at most
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
 

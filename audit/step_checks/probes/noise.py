@@ -15,18 +15,14 @@ from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, no
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import Setting
 
-BUDGET = 1e-7
-"""The chance that all tests of a correct step together accuse it, at most; each takes an equal part."""
+BUDGET = 1e-7  # the chance that all tests of a correct step together accuse it, at most; each takes an equal part
+# noise numbers of a batch in its smallest tensor, and of the longest sample, at least, within the calls below
 NUMBERS, LAW_NUMBERS = 320, 20_000
-"""Noise numbers of a batch in its smallest tensor, and of the longest sample, at least, within the calls below."""
-ABSENT = 1e-3
-"""Share of the claimed deviation below which noise is missing."""
+ABSENT = 1e-3  # share of the claimed deviation below which noise is missing
 LEAST_CALLS, MOST_CALLS, MOST_ROWS = 8, 400, 4096
 LONGEST_BATCH = 16
-COARSEST = 2.0**-8
-"""Relative rounding of bfloat16 numbers that were rounded twice, as noise and as a sum with it."""
-FINEST = 2.0**-21
-"""Spacing of normal numbers in single precision, as generators draw them."""
+COARSEST = 2.0**-8  # relative rounding of bfloat16 numbers that were rounded twice, as noise and as a sum with it
+FINEST = 2.0**-21  # spacing of normal numbers in single precision, as generators draw them
 NEAREST_COLUMNS = 512  # by which calls are compared with each other
 FIX = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
 FIX_FRESH = "draw fresh noise from the step's generator for every tensor, step and run"

@@ -22,14 +22,13 @@ from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
+# norm of an update that stands for none, over the clip norm: some strategies lose a round to an update of exactly zero
 FAINT = 1e-6
-"""Norm of an update that stands for none, over the clip norm: some strategies lose a round to an update of exactly zero."""
 LOUD = 1e3
-SLACK = 2e-3
-"""Relative excess over a sensitivity that single precision and faint updates may cause."""
+SLACK = 2e-3  # relative excess over a sensitivity that single precision and faint updates may cause
 SHAPES: Mapping[str, tuple[int, ...]] = {"weight": (40, 30), "bias": (30,), "scale": ()}
+# rounds with noise that are played for its law: as many as that many replies allow, within limits
 ROUNDS, FEWEST, REPLIES = 240, 40, 4000
-"""Rounds with noise that are played for its law: as many as that many replies allow, within limits."""
 DITHERS, COARSE_SLACK = 24, 0.05  # noises under which the influence on a rounded model is averaged
 SMALL: Mapping[str, tuple[int, ...]] = {"weight": (12, 5), "bias": (5,), "scale": ()}
 

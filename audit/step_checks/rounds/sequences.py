@@ -16,8 +16,7 @@ from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, spread, zeros
 
-REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000
-"""Repetitions of a sequence: as many as that many replies allow, within limits."""
+REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000  # repetitions of a sequence: as many as that many replies allow, within limits
 Trajectory = Mapping[str, Array]
 _FLOOR = 1e-3  # least deviation of the noise that is told from none, over the claimed one
 

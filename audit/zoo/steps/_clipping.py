@@ -103,8 +103,7 @@ class ClipEachAugmentation(DpSgdStep):
         return {name: plain[name] + mirror_total[name] for name in plain}
 
 
-FIRST_PIECE = 12
-"""Records in the first piece."""
+FIRST_PIECE = 12  # records in the first piece
 
 
 class ClipFirstPiece(DpSgdStep):
@@ -156,8 +155,7 @@ class ClipHalfPrecision(DpSgdStep):
         return torch.where(torch.isfinite(norms), factors, torch.ones_like(norms))
 
 
-WEIGHTS = (4.0, 1.0, 2.0, 1.0)
-"""Budgets of the tensors, in proportion."""
+WEIGHTS = (4.0, 1.0, 2.0, 1.0)  # budgets of the tensors, in proportion
 
 
 class ClipLayerBudgets(DpSgdStep):
@@ -177,8 +175,7 @@ class ClipLayerBudgets(DpSgdStep):
         return total
 
 
-SIZE = 4
-"""Records in a micro-batch."""
+SIZE = 4  # records in a micro-batch
 
 
 class ClipMicroBatchMean(DpSgdStep):

@@ -22,8 +22,7 @@ class NoiseClamped(DpSgdStep):
         return {name: value.clamp(-3 * deviation, 3 * deviation) for name, value in noise.items()}
 
 
-SEEDS = 1_000
-"""Seeds that the noise of a step may have."""
+SEEDS = 1_000  # seeds that the noise of a step may have
 
 
 class NoiseFewSeeds(DpSgdStep):

@@ -65,8 +65,7 @@ class NoiseWithoutClipNorm(DpSgdStep):
         return noise_multiplier / clip_norm
 
 
-SHARES = 4
-"""Parties that add noise."""
+SHARES = 4  # parties that add noise
 
 
 class NoiseInShares(DpSgdStep):
@@ -80,8 +79,7 @@ class NoiseInShares(DpSgdStep):
         return {name: torch.stack([part[name] for part in parts]).sum(0) / SHARES**0.5 for name in params}
 
 
-SIZE = 4
-"""Records in an accumulation piece."""
+SIZE = 4  # records in an accumulation piece
 
 
 class NoiseEachPiece(DpSgdStep):

@@ -59,6 +59,7 @@ def _counts(usual: int, far: int, *edges: int, lowest_count: int = 1) -> Span:
     return Span((lowest_count, usual), (lowest_count, far), edges, is_count=True)
 
 
+# of the fields that hold one number, by name
 SPANS: Mapping[str, Span] = {
     "noise_multiplier": Span((0.4, 8.0), (0.05, 5000.0)),
     "clip_norm": Span((0.1, 10.0), (1e-6, 1e6)),
@@ -90,7 +91,6 @@ SPANS: Mapping[str, Span] = {
     "mean": Span((1.0, 50.0), (1.0, 20_000.0), (1.0,)),
     "shape": Span((0.1, 4.0), (0.01, 100.0), (0.0, 1.0, -0.5, math.inf)),
 }
-"""Of the fields that hold one number, by name."""
 _STRUCTURE = {"unit", "mechanism", "parts", "noise", "coefficients", "shifts", "probabilities", "decays", "weights"}
 _PLAIN = (Gaussian, Laplace, ApproximateDp)
 _INSIDE: Mapping[type[Event], tuple[type[Event], ...]] = {
@@ -234,7 +234,7 @@ def _stratum(kind: type[Event]) -> Callable[[Draws], ClaimQuestion]:
     return draw
 
 
+# one stratum a class of events
 SCHEMA_STRATA: Mapping[str, Callable[[Draws], ClaimQuestion]] = {
     f"event {name}": _stratum(kind) for name, kind in kinds_by_name().items()
 }
-"""One stratum a class of events."""

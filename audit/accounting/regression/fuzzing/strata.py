@@ -26,8 +26,7 @@ from audit.core.events import (
 )
 
 ADD_REMOVE, REPLACE_ONE, ZERO_OUT = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
-_MONOTONE = 1e-2
-"""Relative: what a grid that is chosen anew may cost where the truth hardly moves."""
+_MONOTONE = 1e-2  # relative: what a grid that is chosen anew may cost where the truth hardly moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
