@@ -57,7 +57,7 @@ def plan(sheet: CostSheet) -> Plan:
 
 
 def _is_band(sheet: CostSheet, place: int) -> bool:
-    """True for the accountant whose claims are the bracket's own upper ends, which the band shows."""
+    """True for the accountant with the bracket's own upper ends as claims, which the band shows."""
     lines = (*sheet.curve, *sheet.course)
     return all(line.claims[place] == line.upper for line in lines)
 

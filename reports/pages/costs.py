@@ -21,7 +21,7 @@ _ROUNDING = {"upper": up, "lower": down, "estimate": near}
 
 
 def section(report: AuditReport) -> tuple[Section, ...]:
-    """A section for each mechanism whose costs the report holds; none if no one asked for them."""
+    """A section for each mechanism with costs in the report; none if no one asked for them."""
     drawings = figures.planned(report)
     return tuple(
         Section(

@@ -161,7 +161,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
 
 
 def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> list[Block]:
-    """The ROC, rates and scores of a game whose canaries are in or out."""
+    """The ROC, rates and scores of a game with canaries that are in or out."""
     images = figures.planned(report)
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     drawing: Block = figure_block(curve)
