@@ -29,25 +29,11 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         self.recording, self.value = recording, np.asarray(value, dtype=np.float64)
         self.index, self.weight = index, weight
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return what an array has of that name."""
-        return self.value.shape
-
-    @property
-    def ndim(self) -> int:
-        """Return what an array has of that name."""
-        return self.value.ndim
-
-    @property
-    def size(self) -> int:
-        """Return what an array has of that name."""
-        return self.value.size
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return what an array has of that name."""
-        return self.value.dtype
+    # what an array has of these names
+    shape = property(lambda self: self.value.shape)
+    ndim = property(lambda self: self.value.ndim)
+    size = property(lambda self: self.value.size)
+    dtype = property(lambda self: self.value.dtype)
 
     @property
     def T(self) -> NoisyArray:
