@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import math
 from collections.abc import Sequence
 
@@ -11,85 +12,12 @@ from audit import plugins
 from audit.zoo._survey import LOOP, LOOP_PLAN, LOOPS, PLAN, RELEASE, STEP, Entry, claim_epsilon
 from audit.zoo._trainings import AUDITS, CANARIES, MANY_RUNS, RUNS
 
-HEAD = """# The zoo: wrong DP code, and what refutes it
 
-One defect a class (`audit/zoo`): wrong steps of DP-SGD, wrong loops around a correct step, and releases of which a formula, the
-neighbours or a search is wrong; beside them correct twins, which no audit may refute. Made, with its figure, by
-`audit zoo --page docs/evidence/zoo.md`; tests fail where an entry is no longer refuted by the check that names its defect.
-
-| Entries | for | refuted | correct twins accused | longest, CPU seconds |
-|---|---|---|---|---|
-{summary}
-Of the {double} steps worth at least twice their claim, `audit step` or an audit of one training refutes {caught} ({share:.0%}).
-The {beside} loops and releases that are worth twice their claim are no steps: what is wrong with them is a formula, or how
-batches are drawn and counted. The two audits were not tried on them; `audit.record` and `audit mechanism` refute
-{beside_caught} ({beside_share:.0%}). What the longest audit of each kind took was measured and stands in the last column.
-
-## Steps
-
-All claim the same: noise multiplier 2, clip norm 2, and for {steps:,} steps at rate {rate} epsilon {claim:.2f} at delta
-{delta:g} (Renyi accounting).
-
-Epsilon: what the noise that is left is worth against the worst neighbours in batches of {divisor:.0f}, an upper bound by the
-same accountant; infinite where some coordinate, or some record, is released without effective noise. Entries at the claimed
-{claim:.2f} leak at other settings only (another noise multiplier or clip norm, to which the checks go), or add more noise
-than claimed.
-
-| Entry | What is wrong | Seen in | Epsilon | Failed checks |
-|---|---|---|---|---|
-"""
-TABLE = """
-## {title}
-
-{text}
-
-| Entry | What is wrong | Seen in | Claimed epsilon | True epsilon | Failed checks | CPU seconds |
-|---|---|---|---|---|---|---|
-"""
-LOOPS_TEXT = """\
-Each trains on {records:,} records with a correct step of noise multiplier {noise:g}, batches of about {batch} records and
-{steps} steps, recorded by `audit.record` and held against what its accounting is told. Claimed and true epsilon at delta
-{delta:g} are proved brackets. Shuffled batches, {shuffled} records each so that none is left over, are held from above by a
-place in the epoch that everybody knows, and from below by the largest release of each epoch where all other records pull
-against the one under test: its batch stands out by two clip norms, and by one where its place is empty."""
-RELEASES_TEXT = """\
-Functions `(data, rng, size)`, given to `audit mechanism` with the neighbours that show most. The true epsilon is exact, or
-infinite where an output of one data set cannot come from its neighbour."""
-POWER = """
-## Power against cost
-
-Audits that train see a whole training on 60 ordinary records: {canaries} canaries with coins of their own in one training, read
-from the last model's losses (black-box), from the sum of all releases along each canary's direction (white-box), or step by
-step; and one canary, in half of {runs} trainings, read from the last model's losses. A cell is the epsilon that is proven at
-delta {delta:g} with confidence 95 %, bold where it refutes the claim of {claim:.2f}; a dash where the audit was not run.
-
-![Share of wrong steps that each audit refutes, against its CPU time](../images/zoo.png)
-
-| Entry | {audits} |
-|---|{rule}|
-"""
-TAIL = """
-What audits that train do not see here, and what would:
-
-- `clip_non_finite`, `clip_half_precision`, `clip_bias_not_counted`, `clip_each_augmentation`, `clip_per_tensor`,
-  `auxiliary_loss`: the record that passes the clip is infinite, huge, or pulls on other parameters than these canaries do.
-  Plant such records, or use `audit step`, which does.
-- `clip_batch_sum`, `clip_at_median`, `clip_gradients_of_mean`, `batch_statistics`, `class_weights`, `realised_normaliser`: what
-  one record does depends on the rest of the batch, and the worst batches are not those of this training.
-- `noise_same_tensor`, `noise_same_seed`, `noise_few_seeds`, `noise_from_batch`, `noise_mirrored`, `noise_truncated`,
-  `noise_clamped`, `noise_uniform`, `noise_half_precision`: the noise is large enough and wrong in its law. An attack that
-  subtracts repeated noise, or looks for outputs beyond its range, would see it; losses and products do not.
-- `noise_missing_layer`, `noise_missing_row`: what is without noise is another layer, or number, than these canaries are
-  measured along.
-- `noise_skips_empty`, `noise_where_moved`: whether the batch was empty, or which coordinates it moves, is released, not
-  the canary.
-- `clip_norm_squared`, `noise_each_piece`: keep the claim at this setting.
-
-From {canaries} guesses in one training, a claim of this size is refuted only where hardly any noise is left.
-
-Not here: what no output shows, as vocabularies and statistics that were computed from private data before the training, and
-choices of people who looked at them. A person has to answer for these.
-"""
+def _read_parts() -> dict[str, str]:
+    """Return the texts of page.md by name; each begins after a line of `%%` and its name."""
+    text = (importlib.resources.files("audit.zoo") / "page.md").read_text("utf-8")
+    parts = (part.partition("\n") for part in text.split("%% ")[1:])
+    return {name: content for name, _, content in parts}
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -99,7 +27,8 @@ def page(entries: Sequence[Entry]) -> str:
     double_hits = [entry for entry in double if any(hit for audit, hit in entry.refutations().items() if audit != MANY_RUNS)]
     beside = [entry for entry in (*loops, *releases) if entry.doubles]
     beside_hits = [entry for entry in beside if entry.checks]
-    head = HEAD.format(
+    texts = _read_parts()
+    head = texts["head"].format(
         summary="".join(
             _summary(title, group) for title, group in (("steps", steps), ("loops", loops), ("releases", releases))
         ),
@@ -116,17 +45,23 @@ def page(entries: Sequence[Entry]) -> str:
         divisor=PLAN.divisor,
     )
     rows = [entry for entry in steps if entry.proofs]
-    loops_text = LOOPS_TEXT.format(
-        records=LOOP_PLAN.records,
-        noise=LOOP_PLAN.noise_multiplier,
-        batch=LOOP_PLAN.batch_size,
-        steps=LOOP_PLAN.steps,
-        delta=LOOP_PLAN.delta,
-        shuffled=len(plugins.find(LOOPS, "shuffled_batches")().batches(LOOP_PLAN, np.random.default_rng(0))[0]),
+    loops_text = (
+        texts["loops"]
+        .rstrip("\n")
+        .format(
+            records=LOOP_PLAN.records,
+            noise=LOOP_PLAN.noise_multiplier,
+            batch=LOOP_PLAN.batch_size,
+            steps=LOOP_PLAN.steps,
+            delta=LOOP_PLAN.delta,
+            shuffled=len(plugins.find(LOOPS, "shuffled_batches")().batches(LOOP_PLAN, np.random.default_rng(0))[0]),
+        )
     )
     parts = [head, *map(_row, steps)]
-    parts += [_table("Loops", loops_text, loops), _table("Releases", RELEASES_TEXT, releases)]
-    return "".join([*parts, _power(rows) if rows else "", TAIL.format(canaries=CANARIES)])
+    for title, text, group in (("Loops", loops_text, loops), ("Releases", texts["releases"].rstrip("\n"), releases)):
+        if group:
+            parts += [texts["table"].format(title=title, text=text), *map(_other_row, group)]
+    return "".join([*parts, _power(texts["power"], rows) if rows else "", texts["tail"].format(canaries=CANARIES)])
 
 
 def _summary(title: str, entries: Sequence[Entry]) -> str:
@@ -138,11 +73,6 @@ def _summary(title: str, entries: Sequence[Entry]) -> str:
     longest = max(entry.seconds for entry in entries)
     refutations = f"{sum(bool(entry.checks) for entry in wrong)} of {len(wrong)}"
     return f"| {title} | {entries[0].audit} | {refutations} | {accusations} of {len(entries) - len(wrong)} | {longest:.2g} |\n"
-
-
-def _table(title: str, text: str, entries: Sequence[Entry]) -> str:
-    """Return the table of loops or releases, or nothing if there are none."""
-    return TABLE.format(title=title, text=text) + "".join(map(_other_row, entries)) if entries else ""
 
 
 def _other_row(entry: Entry) -> str:
@@ -164,8 +94,8 @@ def _row(entry: Entry) -> str:
     return f"| `{entry.name}` | {entry.wrong or 'nothing'} | {entry.visibility} | {_epsilon(entry.truth[1])} | {checks} |\n"
 
 
-def _power(entries: Sequence[Entry]) -> str:
-    head = POWER.format(
+def _power(text: str, entries: Sequence[Entry]) -> str:
+    head = text.format(
         canaries=CANARIES,
         runs=RUNS,
         delta=PLAN.delta,
