@@ -6,11 +6,14 @@ controller.
 
 from __future__ import annotations
 
+import importlib.resources
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from audit.core.game_results import GameResult
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Status
 from reports import headline
@@ -198,77 +201,34 @@ def _dpia(report: AuditReport) -> Presence:
     return Presence.PARTLY if _games(report) else Presence.NOT_SHOWN
 
 
-def _row(number: int, source: str, place: tuple[str, str], judge: Callable[[AuditReport], Presence]) -> Requirement:
-    return Requirement(number=f"R{number}", source=source, section=place[0], field=place[1], judge=judge)
+GAME, FIRST_PAGE, TRAINING = "annex.section_game", "annex.first_page", "page.training"
 
 
-TRAINING, WORDS, LIMITS, ANEW = (
-    "page.training",
-    "page.in_plain_words",
-    "page.limits_of_this_report",
-    "page.how_to_reproduce_and_verify",
+def _of_games(condition: Callable[[GameResult], object]) -> Callable[[AuditReport], bool]:
+    return lambda report: any(condition(game) for mechanism in report.mechanisms for game in mechanism.games)
+
+
+def _has_mechanism(report: AuditReport) -> bool:
+    return any(mechanism.mechanism is not None and mechanism.claims for mechanism in report.mechanisms)
+
+
+# how far a report shows each requirement, in the order of annex.json
+JUDGES = (
+    *(_check("unit"), _check("adjacency"), _if(_has_mechanism), _if(_claims), _if(_finite_claim)),
+    *(_check("unaccounted"), _check("release"), _several_accountants, _threat, _check("floating-point")),
+    *(_if(lambda report: bool(report.ledger)), _if(_any_bound), _coverage),
+    *(_if(_of_games(lambda game: game.detectable), Presence.PARTLY), _threat),
+    *(_if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY), _worst, _if(_of_games(lambda game: game.groups))),
+    *(_utility, _dpia, _signature_state, _if(lambda report: bool(report.provenance.packages))),
+    *(_always(Presence.ELSEWHERE), _valid, _always(Presence.SHOWN), _always(Presence.SHOWN)),
 )
-GAME, FIRST_PAGE = "annex.section_game", "annex.first_page"
-NIST = "NIST SP 800-226"
+
+
+def _read() -> Iterator[Requirement]:
+    rows = json.loads((importlib.resources.files("reports.pages") / "annex.json").read_text("utf-8"))
+    for (number, source, section, field), judge in zip(rows, JUDGES, strict=True):
+        yield Requirement(number=number, source=source, section=section, field=field, judge=judge)
+
 
 # what compliance texts ask of such a report; their articles are named, their words are not quoted
-REQUIREMENTS = (
-    _row(1, f"{NIST} 2.1.1, 2.4", (TRAINING, "claims.unit"), _check("unit")),
-    _row(2, f"{NIST} 2.4", (TRAINING, "claims.adjacency"), _check("adjacency")),
-    _row(
-        3,
-        f"{NIST} 2.3, 2.5",
-        (TRAINING, "mechanisms.mechanism"),
-        _if(lambda report: any(mechanism.mechanism is not None and mechanism.claims for mechanism in report.mechanisms)),
-    ),
-    _row(4, f"{NIST} 2.5", (TRAINING, "claims.delta"), _if(_claims)),
-    _row(5, f"{NIST} 2.2", (TRAINING, "tpr_at.allowed"), _if(_finite_claim)),
-    _row(6, "DP-fy ML 5.3.3", (TRAINING, "checks.unaccounted"), _check("unaccounted")),
-    _row(7, "DP-fy ML 5.3", (TRAINING, "checks.release"), _check("release")),
-    _row(8, "DP-fy ML 5.3", (TRAINING, "claims.source"), _several_accountants),
-    _row(9, f"{NIST} 4.2", (WORDS, "engagement.release_context"), _threat),
-    _row(10, f"{NIST} 4.3", (TRAINING, "checks.floating-point"), _check("floating-point")),
-    _row(11, f"{NIST} 2.6", ("page.budget_of_these_data", "ledger"), _if(lambda report: bool(report.ledger))),
-    _row(12, f"{NIST} 4.6; ISO/IEC 27559 8.2.3", (GAME, "attacks.bounds"), _if(_any_bound)),
-    _row(13, "EDPB Opinion 28/2024, 55", ("attack_classes", "coverage"), _coverage),
-    _row(
-        14,
-        "EDPB Opinion 28/2024, 55",
-        (GAME, "games.detectable"),
-        _if(
-            lambda report: any(game.detectable for mechanism in report.mechanisms for game in mechanism.games), Presence.PARTLY
-        ),
-    ),
-    _row(
-        15,
-        "EDPB Opinion 28/2024, 46, 58(c); ISO/IEC 27559 6.2; ICO, motivated intruder",
-        (GAME, "games.game.access"),
-        _threat,
-    ),
-    _row(
-        16,
-        "EDPB Opinion 28/2024, 58",
-        (WORDS, "engagement.auditor"),
-        _if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY),
-    ),
-    _row(17, "EDPB Opinion 28/2024; ISO/IEC 27559 7.3.2", (GAME, "groups"), _worst),
-    _row(
-        18,
-        f"{NIST} 3.3",
-        (GAME, "groups"),
-        _if(lambda report: any(game.groups for mechanism in report.mechanisms for game in mechanism.games)),
-    ),
-    _row(19, f"{NIST} 3.2", ("page.utility", "mechanisms.utility"), _utility),
-    _row(20, "GDPR 35(7)", (WORDS, "mechanisms"), _dpia),
-    _row(21, "EU AI Act, annex IV 2(g)", (FIRST_PAGE, "created"), _signature_state),
-    _row(
-        22,
-        "EU AI Act, art. 15, annex IV 1",
-        (ANEW, "provenance"),
-        _if(lambda report: bool(report.provenance.packages)),
-    ),
-    _row(23, "EU AI Act, annex IV 2(b)", ("", ""), _always(Presence.ELSEWHERE)),
-    _row(24, "GDPR 35(11); ISO/IEC 27559 8.3.4", (WORDS, "engagement.valid_until"), _valid),
-    _row(25, "GDPR 35(7)(c)", (LIMITS, "coverage"), _always(Presence.SHOWN)),
-    _row(26, "OpenDP registry of deployments", ("registry.yaml", "label"), _always(Presence.SHOWN)),
-)
+REQUIREMENTS = tuple(_read())
