@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit import plugins
-from audit.core import stages
+from audit.core import training
 from audit.core.errors import ConfigError, OutputError
 from audit.core.frontier import Frontier
 from audit.core.plans import RunPlan
@@ -74,7 +74,7 @@ def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tupl
     files: dict[str, bytes] = {}
     failures = []
     for name in sorted(formats, key=lambda name: name != "json"):
-        stages.LOG.info("rendering %s", name)
+        training.LOG.info("rendering %s", name)
         try:
             files.update(_render(report, name, ENGLISH))
         except ConfigError:

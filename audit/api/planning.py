@@ -109,11 +109,11 @@ def certify(
     [0.0, 1.0]
     """
     from audit import plugins
-    from audit.bounds import defaults, simulation
+    from audit.bounds import granted, simulation
 
     planned_game = Game.of_scores(game, scores) if isinstance(game, str) else game
     package = plugins.FOLDERS["estimators"]
-    instances = [plugins.build(package, {"kind": name}) for name in estimators or (defaults.for_epsilon(planned_game),)]
+    instances = [plugins.build(package, {"kind": name}) for name in estimators or (granted.for_epsilon(planned_game),)]
     for estimator in instances:
         planned_game.require(estimator.assumes, type(estimator).__name__)
     level = 1 - (1 - checks.confidence(confidence)) / (attacks * len(instances))

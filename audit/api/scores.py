@@ -124,12 +124,12 @@ def delta_lower_bound(
     >>> 0.5 < bound.delta <= bound.ceiling
     True
     """
-    from audit.bounds import claim_test, defaults
+    from audit.bounds import claim_test, granted
 
     checks.confidence(confidence)
     scores = _scores(member_scores, nonmember_scores, game, mechanism)
     if estimator == "auto" and family is None:
-        estimator = defaults.for_delta(scores.game)
+        estimator = granted.for_delta(scores.game)
     instance = _estimator(estimator, family, scores.game)
     return claim_test.delta_bound(instance, scores, epsilon=epsilon, confidence=confidence, seed=Seed(seed))
 
@@ -279,10 +279,10 @@ def _side(values: ArrayLike, name: str) -> Array:
 
 def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:
     """The estimator for a claim that asserts a family of trade-off curves, or none."""
-    from audit.bounds import defaults
+    from audit.bounds import granted
 
     if family is None:
-        return {"kind": defaults.for_epsilon(game)}
+        return {"kind": granted.for_epsilon(game)}
     estimator_of = {"gdp": "gaussian", "dp_sgd": "fdp_rank"}
     if family not in estimator_of:
         raise ConfigError(f"family is '{family}'; expected one of {', '.join(estimator_of)}, or None for any mechanism")

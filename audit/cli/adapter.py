@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from audit.cli import endpoint_options as options
+from audit.cli import endpoint as options
 from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS

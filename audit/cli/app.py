@@ -35,12 +35,12 @@ from audit.cli import (
     mechanism,
     model,
     plan,
+    printing,
     replay,
     report,
     run,
     scores,
     step,
-    streams,
     table,
     training,
     verify,
@@ -124,14 +124,14 @@ class StopSignal(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script: runs a verb and exits with its code, whoever reads what it prints."""
-    out, err = streams.guard()
+    out, err = printing.guard()
     logging.getLogger("audit").propagate = False  # some libraries give the root logger a handler, which would print audit.log
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)
     sys.unraisablehook = _unraisable
     code = answer(sys.argv[1:] if arguments is None else arguments)
-    streams.settle(out, err)
+    printing.settle(out, err)
     sys.exit(code)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from audit.cli import endpoint_options as options
+import typer
+
 from audit.cli.printing import AsJson
 from audit.core import checks
 from audit.core.errors import ConfigError
@@ -16,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def endpoint(
-    url: options.Url,
-    model: options.Model,
-    canaries: options.Canaries,
-    commitment: options.Commitment = "",
-    coins: options.Coins = False,
-    reference: options.Reference = "",
-    score: options.Score = "",
-    whole_texts: options.Texts = False,
-    delta: options.Delta = 1e-5,
-    confidence: options.Confidence = 0.95,
-    claim_epsilon: options.ClaimEpsilon = None,
-    key_variable: options.KeyVariable = "",
-    header: options.Header = None,
-    in_flight: options.InFlight = 16,
-    patience: options.Patience = 300.0,
-    most_tokens: options.MostTokens = None,
-    cache: options.Cache = None,
-    output: options.Output = None,
+    url: Url,
+    model: Model,
+    canaries: Canaries,
+    commitment: Commitment = "",
+    coins: Coins = False,
+    reference: Reference = "",
+    score: Score = "",
+    whole_texts: Texts = False,
+    delta: Delta = 1e-5,
+    confidence: Confidence = 0.95,
+    claim_epsilon: ClaimEpsilon = None,
+    key_variable: KeyVariable = "",
+    header: Header = None,
+    in_flight: InFlight = 16,
+    patience: Patience = 300.0,
+    most_tokens: MostTokens = None,
+    cache: Cache = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> int:
     """Attack a served model with canaries and compute the lower bound on epsilon that they prove.
@@ -92,3 +94,53 @@ def _split(text: str) -> tuple[str, str]:
     if not sign or not variable:
         raise ConfigError("--header has the form NAME=VARIABLE, where the environment's VARIABLE holds the header's value")
     return name, variable
+
+
+# Options of `audit endpoint`: each with its type, spelling and help; the command gives the defaults.
+Url = Annotated[str, typer.Argument(help="Address of the server's API, with its version: http://host:8000/v1.")]
+Model = Annotated[str, typer.Option(help="Name of the audited model on the server.")]
+Canaries = Annotated[
+    Path, typer.Option(help="JSON lines with prefix, secret and included (the coin), as written before training.")
+]
+Reference = Annotated[
+    str, typer.Option(help="Name of the model before training on the same server; its log-probabilities are subtracted.")
+]
+Score = Annotated[
+    str,
+    typer.Option(
+        help="log_probabilities of prompts (default for texts); next_tokens: of secrets spelled by lists of likely tokens "
+        "(default for chats); generations: greedy continuations; or samples: the mean of several that are drawn."
+    ),
+]
+Commitment = Annotated[
+    str,
+    typer.Option(help="Hash that was published before training (`audit canaries new`), or a file that holds it; it is opened."),
+]
+Coins = Annotated[
+    bool,
+    typer.Option(
+        help="State without a commitment that fair coins decided the memberships. Without either no epsilon is stated."
+    ),
+]
+Texts = Annotated[
+    bool,
+    typer.Option(
+        "--texts",
+        help="The lines are texts whose membership somebody chose (prefix and secret are one text): loss, zlib, min-K %, "
+        "neighbourhood, ReCaLL and a reference beside a classifier that reads the texts alone. No epsilon.",
+    ),
+]
+Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
+ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")]
+KeyVariable = Annotated[str, typer.Option(help="Environment variable that holds the server's key; the key is never written.")]
+Header = Annotated[
+    list[str] | None, typer.Option(help="A further header, NAME=VARIABLE: its value comes from the environment. May repeat.")
+]
+Patience = Annotated[float, typer.Option(min=0, help="Seconds that one request may wait for a busy server, pauses together.")]
+InFlight = Annotated[int, typer.Option(min=1, help="Requests under way at once.")]
+MostTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that may be paid for. Default: no cap.")]
+Cache = Annotated[
+    Path | None, typer.Option(help="File of answers: a second call asks only for what is missing. Default: none.")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: no report is written.")]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from audit.cli.printing import print_plain
-from audit.core import stages
+from audit.core import training
 from audit.core.training import Watcher
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -33,11 +33,11 @@ def stage_lines() -> Iterator[None]:
     """While it is open, each stage of an audit that begins is a line on stderr; a bar stays below it."""
     listener = logging.Handler(logging.INFO)
     listener.emit = lambda record: print_plain(record.getMessage(), file=sys.stderr)  # type: ignore[method-assign]
-    stages.LOG.addHandler(listener)
+    training.LOG.addHandler(listener)
     try:
         yield
     finally:
-        stages.LOG.removeHandler(listener)
+        training.LOG.removeHandler(listener)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def answer(columns: Mapping[str, Array], included: Array, question: DeltaQuestio
 
 def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[DeltaBound]:
     """One for each estimator; all hold together with the confidence asked for."""
-    from audit.bounds import budget, claim_test, defaults
+    from audit.bounds import budget, claim_test, granted
     from audit.bounds.granted import granted_estimators
     from audit.core import checks
     from audit.core.game import Game
@@ -47,7 +47,7 @@ def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[Delt
     game = Game.of_scores(question.game, len(values), canary="scores given")
     scores = Scores(values=values, included=included, game=game, attack="scores")
     checks.both_sides(included, "scores")
-    estimators = granted_estimators(game, question.estimators or (defaults.for_delta(game),))
+    estimators = granted_estimators(game, question.estimators or (granted.for_delta(game),))
     level, bounds = budget.share(question.confidence, len(estimators)), []
     for index, estimator in enumerate(estimators):
         game.require(estimator.assumes, type(estimator).__name__)

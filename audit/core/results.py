@@ -13,8 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core import checks
-from audit.core.bound_words import name_condition, show_figure, show_proof, split_by_condition
-from audit.core.claims import Claim, Outcome, Verdict
+from audit.core.claims import Claim, Outcome, Verdict, name_condition, show_figure, show_proof, split_by_condition
 from audit.core.costs import CostSheet
 from audit.core.events import Event
 from audit.core.game_results import GameResult

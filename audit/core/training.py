@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,3 +183,8 @@ class TrainedModels:
 
     def __len__(self) -> int:
         return len(self.executed.population)
+
+
+# Messages to a person who watches an audit, in addition to model-steps: the stage begun, the work of an earlier part.
+# Each record is one line for people. It also goes where the audit's own log goes.
+LOG = logging.getLogger("audit.stages")

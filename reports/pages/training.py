@@ -17,9 +17,7 @@ from reports.pages.cover import picture
 from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
-from reports.tables.guesses import guesses
-from reports.tables.secrets import secrets
-from reports.tables.triggers import triggers
+from reports.tables.secrets import guesses, secrets, triggers
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up

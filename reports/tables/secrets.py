@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from audit.core.game_results import GameResult, LevelCount, SecretFigures
+from audit.core.game_results import GameResult, GuessResult, LevelCount, SecretFigures, TriggerResult
 from reports.pages.blocks import Column, Mono, Table, Text
 from reports.words.language import recorded, say
-from reports.words.numbers import count, near, not_measured, significant
+from reports.words.numbers import confidence, count, down, near, not_measured, percent, significant, up
 
 
 def secrets(game: GameResult) -> Table | None:
@@ -56,3 +56,78 @@ def _level(result: SecretFigures, level: LevelCount) -> str:
         members=say("game_table.of", count=count(level.members), count_2=count(result.members)),
         nonmembers=say("game_table.of", count=count(level.nonmembers), count_2=count(result.nonmembers)),
     )
+
+
+# The table of a game in which values are guessed: success, baseline and what the claim allows, side by side.
+def guesses(game: GameResult) -> Table:
+    """Return how often each attack named the true value, beside what its prior alone gives and what the claim allows."""
+    rows: list[tuple[Text, ...]] = []
+    for attack in game.attacks:
+        result = attack.guesses
+        if result is None:
+            continue
+        interval = say("game_table.to", rate=down(100 * result.lower, 1), rate_2=up(100 * result.upper, 1))
+        rows.append(
+            (
+                Mono(attack.scorer),
+                say("game_table.of", count=count(result.right), count_2=count(result.secrets)),
+                near(100 * result.right / result.secrets, 1),
+                interval,
+                near(100 * result.baseline, 1),
+                not_measured() if result.imputed is None else count(result.imputed),
+                not_measured() if result.allowed is None else up(100 * result.allowed, 1),
+                _bits(result),
+            )
+        )
+    level = confidence(min(attack.roc.confidence for attack in game.attacks))
+    return Table(
+        caption=say("guess_table.caption", confidence=level),
+        columns=(
+            Column(title=say("game_table.attack")),
+            Column(title=say("guess_table.right"), right=True, share=1),
+            Column(title=say("guess_table.success"), right=True, share=0.8),
+            Column(title=say("guess_table.interval"), right=True, share=1.1),
+            Column(title=say("guess_table.baseline"), right=True, share=0.8),
+            Column(title=say("guess_table.imputed"), right=True, share=0.7),
+            Column(title=say("guess_table.allowed"), right=True, share=0.8),
+            Column(title=say("guess_table.exposure"), right=True, share=1.1),
+        ),
+        rows=tuple(rows),
+        small=True,
+    )
+
+
+def _bits(result: GuessResult) -> str:
+    """Return the mean exposure beside the one that chance gives."""
+    if result.exposure is None or result.null_exposure is None:
+        return not_measured()
+    return say("guess_table.bits", exposure=near(result.exposure, 3), by_chance=near(result.null_exposure, 3))
+
+
+# The table of a game of backdoors: answers to triggers with and without their poisoned records, beside clean accuracy.
+def triggers(result: TriggerResult) -> Table:
+    """Return how often triggers were answered, what the models still know, and what the claim leaves such records."""
+    row = (
+        count(result.records),
+        _share(result.hits_with, result.with_records),
+        _share(result.hits_without, result.without_records),
+        not_measured() if result.accuracy is None else percent(result.accuracy),
+        not_measured() if result.allowed is None else up(100 * result.allowed, 1),
+    )
+    return Table(
+        caption=say("trigger_table.caption"),
+        columns=(
+            Column(title=say("trigger_table.records"), right=True, share=0.8),
+            Column(title=say("trigger_table.with_records"), right=True, share=1.2),
+            Column(title=say("trigger_table.without_records"), right=True, share=1.2),
+            Column(title=say("trigger_table.accuracy"), right=True, share=0.9),
+            Column(title=say("guess_table.allowed"), right=True, share=0.8),
+        ),
+        rows=(row,),
+        small=True,
+    )
+
+
+def _share(hits: int, triggers: int) -> str:
+    counts = say("game_table.of", count=count(hits), count_2=count(triggers))
+    return f"{counts} ({near(100 * hits / triggers, 1)})" if triggers else counts

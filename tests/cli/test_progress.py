@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from audit.cli import app, own_code, progress
-from audit.core import stages
+from audit.core import training
 from audit.core.errors import ConfigError
 from tests.tiny import CONFIG
 
@@ -37,7 +37,7 @@ def test_every_stage_after_the_training_is_a_line_and_what_was_there_is_no_progr
     shown = capsys.readouterr().err
     assert "100%" not in shown and shown.count("6 of 6 models are there already") == 2
     assert "rendering pdf" in shown and shown.index("attacks and statistics") < shown.index("rendering pdf")
-    assert not stages.LOG.handlers
+    assert not training.LOG.handlers
 
 
 def test_spared_steps_shorten_the_way_and_count_for_no_speed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,10 +48,10 @@ def test_spared_steps_shorten_the_way_and_count_for_no_speed(capsys: pytest.Capt
 
 
 def test_stage_lines_of_others_cannot_forge_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    stages.LOG.setLevel(logging.INFO)
+    training.LOG.setLevel(logging.INFO)
     with progress.stage_lines():
-        stages.LOG.info("game %s", "a\nerror: all is lost")
-    stages.LOG.setLevel(logging.NOTSET)
+        training.LOG.info("game %s", "a\nerror: all is lost")
+    training.LOG.setLevel(logging.NOTSET)
     assert capsys.readouterr().err == "game a\\nerror: all is lost\n"
 
 

@@ -21,8 +21,7 @@ from audit.execution.store import Store
 from audit.experiment.describe.leave_one_out import _Rivals, leave_one_out
 from audit.experiment.games import spec
 from audit.experiment.games.attack import _rows
-from audit.experiment.games.observed import gather
-from audit.experiment.games.scratch_arrays import in_memory
+from audit.experiment.games.observed import gather, in_memory
 from tests.tiny import CONFIG
 
 GAMES = (

@@ -26,8 +26,7 @@ from audit.core.events import (
     SampledWithoutReplacement,
 )
 from audit.stats.curves import bounded_range, fixed_batches, pld, renyi, tradeoff
-from audit.stats.curves.concentrated import zcdp_epsilon_floor
-from audit.stats.curves.sampled_once import sampled_once_epsilon
+from audit.stats.curves.concentrated import sampled_once_epsilon, zcdp_epsilon_floor
 
 _ROUNDING = 1e-9  # relative allowance on closed forms
 Bracket = tuple[float, float]

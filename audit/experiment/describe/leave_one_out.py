@@ -32,8 +32,7 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.describe.resemblance import mean
 from audit.experiment.games.attack import canary_scores
-from audit.experiment.games.observed import read_only
-from audit.experiment.games.scratch_arrays import Room, in_memory
+from audit.experiment.games.observed import Room, in_memory, read_only
 from audit.stats.bounds import roc
 from audit.stats.scoring.strength import tpr_at
 

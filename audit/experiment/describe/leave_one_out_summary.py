@@ -24,9 +24,8 @@ from audit.core.views import View
 from audit.experiment.describe import leave_one_out
 from audit.experiment.describe.resemblance import Resemblance
 from audit.experiment.describe.usage_spread import usage_spread
-from audit.experiment.games.observed import GameModels, as_slice
+from audit.experiment.games.observed import GameModels, Room, as_slice, in_memory
 from audit.experiment.games.records import RecordTable
-from audit.experiment.games.scratch_arrays import Room, in_memory
 from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of

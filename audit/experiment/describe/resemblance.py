@@ -14,7 +14,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.evaluation import Fidelity
 from audit.core.views import View
-from audit.experiment.games.scratch_arrays import Room, in_memory
+from audit.experiment.games.observed import Room, in_memory
 
 _TOLERANCE = 1.5  # times what the most unusual reference deviates
 _FEWEST = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from audit.bounds import defaults, plausibility
+from audit.bounds import granted, plausibility
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
 from audit.core.claims import Claim
@@ -99,7 +99,7 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     """
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
     by_coins = origin.game.inclusion is Inclusion.COINS
-    by_size = origin.log_odds and settings.estimators is None and defaults.for_epsilon(origin.game) == "one_run"
+    by_size = origin.log_odds and settings.estimators is None and granted.for_epsilon(origin.game) == "one_run"
     specs = [{"kind": "one_run", "order": "distance"}] if by_size else settings.estimators
     estimators = granted_estimators(origin.game, specs) if by_coins else ()
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,16 @@ from audit.core.training import Executed
 from audit.execution.store import Store
 from audit.experiment.games.job import SIGNAL, TEST_FIGURE, JobSpec
 from audit.experiment.games.prepared_game import PreparedGame
-from audit.experiment.games.scratch_arrays import Room, in_memory
+
+# Where large arrays are that are computed on the way: in memory, or in files of the run folder that are mapped.
+# `room(name, shape, dtype)` is an array to be filled; a second one of a name takes the place of the first
+Room = Callable[[str, tuple[int, ...], Any], Array]
+
+
+def in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array in memory."""
+    return np.empty(shape, dtype)
+
 
 _LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it is on disk
 

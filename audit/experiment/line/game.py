@@ -12,7 +12,7 @@ import numpy as np
 from attacks.signals._rounds import ModelProducts, SumProducts, UpdateProducts
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite, own_modules
-from audit.core import stages
+from audit.core import training
 from audit.core.access import Access
 from audit.core.coins import Coins
 from audit.core.data import Array
@@ -135,14 +135,14 @@ def play_game(
     count = train(jobs, prepared_game.assignment.canaries, resources, looks.prove)
     if count < len(jobs):
         spared = sum(job.models for job in jobs[count:])
-        stages.LOG.info(
+        training.LOG.info(
             "%s, game %s: stopped early, a claim is refuted; %d runs spared", training_design.name, game.name, spared
         )
     models = load_models(looks.prepared_game, jobs[:count], store)
     if models.observed.executed is not None:
         for check in own_modules(models.observed.executed):
-            stages.LOG.warning("%s, game %s: %s", training_design.name, game.name, check.value)
-    stages.LOG.info("%s, game %s: attacks and statistics", training_design.name, game.name)
+            training.LOG.warning("%s, game %s: %s", training_design.name, game.name, check.value)
+    training.LOG.info("%s, game %s: attacks and statistics", training_design.name, game.name)
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, prepared_game=models.prepared_game.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit.core import stages
+from audit.core import training as stages
 from audit.core.claims import Outcome
 from audit.core.preflight import Preflight
 from audit.core.results import MechanismResult

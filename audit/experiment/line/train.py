@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from audit.core import stages
+from audit.core import training
 from audit.core.canaries import Canaries
 from audit.core.data import Dataset
 from audit.core.training import Watcher
@@ -44,7 +44,7 @@ def train(job_specs: Sequence[JobSpec], canaries: Canaries, resources: Resources
     stored_orders = [job_spec for job_spec in job_specs if job_spec.key not in lacking]
     if stored_orders:
         models = sum(job_spec.models for job_spec in job_specs)
-        stages.LOG.info("%d of %d models are there already", sum(job_spec.models for job_spec in stored_orders), models)
+        training.LOG.info("%d of %d models are there already", sum(job_spec.models for job_spec in stored_orders), models)
         resources.watcher.skip(_model_steps(stored_orders))
     ledger = _Steps(total=_model_steps(missing), watcher=resources.watcher)
     queue = _InOrder(keys=[job_spec.key for job_spec in job_specs], lacking=lacking, is_enough=is_enough)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from audit.core.errors import ConfigError
-from audit.models.architectures._options import Shape, divides, image, whole
+from audit.models.architectures._small import Shape, divides, image, whole
 
 
 class _Attention(nn.Module):
