@@ -147,16 +147,6 @@ def read_course(curve: ReportedTrajectory) -> tuple[float, ...]:
     return curve.epsilon
 
 
-def replace_course(curve: ReportedTrajectory, values: tuple[float, ...]) -> ReportedTrajectory:
-    """Return the course of bounds with other figures under the same condition."""
-    match curve:
-        case FamilyTrajectory():
-            return replace(curve, epsilon_inside=values)
-        case VoidTrajectory():
-            return replace(curve, void_epsilon=values)
-    return replace(curve, epsilon=values)
-
-
 def replace_figures(bound: ReportedBound, epsilon: float, ceiling: float) -> ReportedBound:
     """Return the bound with another figure and ceiling under the same condition."""
     match bound:

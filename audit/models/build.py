@@ -15,7 +15,7 @@ from torch import nn
 from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
-from audit.models.architectures._small import Shape
+from audit.models.architectures._encoder import Shape
 from audit.models.packed_inputs import feed
 
 
