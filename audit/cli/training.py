@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -49,23 +50,9 @@ def training(
     """Test any system that saw data: coins decide which canaries it sees. Exit code 1 if its claim is refuted."""
     from audit.api.training import check_training
 
-    if output is not None:
-        deliver.demand_new(output)
-    own_code.add_working_folder([train])
-    with own_code.prints_aside():
-        report = check_training(
-            own_code.find(train, "train"),
-            *_records(train, data, canaries),
-            score=_named(train, score, "score"),
-            epsilon=epsilon,
-            delta=delta,
-            runs=runs,
-            references=references,
-            confidence=confidence,
-            seed=seed,
-            command=deliver.origin("cpu")["command"],
-        )
-    return deliver.finish(report.report, output, as_json, USUAL_FORMATS)
+    options = {"epsilon": epsilon, "delta": delta, "runs": runs, "references": references}
+    records = _Records(train, data, canaries, score)
+    return _judge(check_training, {"train": train}, records, output, as_json, confidence=confidence, seed=seed, **options)
 
 
 def unlearn(
@@ -87,23 +74,34 @@ def unlearn(
     """Test a method of unlearning: canaries are trained on and forgotten, or never there. Exit code 1 if it is refuted."""
     from audit.api.unlearning import check_unlearning
 
+    options = {"epsilon": epsilon, "delta": delta, "runs": runs, "references": references, "together": together}
+    functions = {"train": train or _beside(forget, "train"), "forget": forget}
+    records = _Records(forget, data, canaries, score)
+    return _judge(check_unlearning, functions, records, output, as_json, confidence=confidence, seed=seed, **options)
+
+
+class _Records(NamedTuple):
+    """Names of what a game is played with; those that are None are looked for in the module of `function`."""
+
+    function: str
+    data: str | None
+    canaries: str | None
+    score: str | None
+
+
+def _judge(
+    check: Callable[..., Any], functions: Mapping[str, str], names: _Records, output: Path | None, as_json: bool, **options: Any
+) -> int:
     if output is not None:
         deliver.demand_new(output)
-    own_code.add_working_folder([forget])
+    own_code.add_working_folder([names.function])
     with own_code.prints_aside():
-        report = check_unlearning(
-            own_code.find(train or _beside(forget, "train"), "train"),
-            own_code.find(forget, "forget"),
-            *_records(forget, data, canaries),
-            score=_named(forget, score, "score"),
-            epsilon=epsilon,
-            delta=delta,
-            runs=runs,
-            references=references,
-            together=together,
-            confidence=confidence,
-            seed=seed,
+        report = check(
+            *(own_code.find(name, role) for role, name in functions.items()),
+            *_records(names.function, names.data, names.canaries),
+            score=_named(names.function, names.score, "score"),
             command=deliver.origin("cpu")["command"],
+            **options,
         )
     return deliver.finish(report.report, output, as_json, USUAL_FORMATS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from audit.core.errors import ConfigError
@@ -17,45 +17,27 @@ def _count(value: Any, smallest: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= smallest
 
 
-def text(**values: Any) -> None:
-    """Raise if a value is no text."""
-    for key, value in values.items():
-        _expect(key, value, isinstance(value, str), "text")
+def _check(expectation: str, fits: Callable[[Any], bool]) -> Callable[..., None]:
+    """Return a check of keys by name, which raises `ConfigError` for the first value that does not fit."""
+
+    def check(**values: Any) -> None:
+        for key, value in values.items():
+            _expect(key, value, fits(value), expectation)
+
+    return check
 
 
-def optional_text(**values: Any) -> None:
-    """Raise if a value is neither text nor None."""
-    for key, value in values.items():
-        _expect(key, value, value is None or isinstance(value, str), "text")
-
-
-def columns(**values: Any) -> None:
-    """Raise if a value is no list."""
-    for key, value in values.items():
-        _expect(key, value, isinstance(value, list | tuple), "a list of column names")
-
-
-def lines(**values: Any) -> None:
-    """Raise if a value is no count."""
-    for key, value in values.items():
-        _expect(key, value, _count(value, 0), "a number of lines of at least 0")
-
-
-def mapping(**values: Any) -> None:
-    """Raise if a value is no mapping."""
-    for key, value in values.items():
-        _expect(key, value, isinstance(value, Mapping), "a mapping of columns to [low, high]")
+text = _check("text", lambda value: isinstance(value, str))
+optional_text = _check("text", lambda value: value is None or isinstance(value, str))
+columns = _check("a list of column names", lambda value: isinstance(value, list | tuple))
+lines = _check("a number of lines of at least 0", lambda value: _count(value, 0))
+mapping = _check("a mapping of columns to [low, high]", lambda value: isinstance(value, Mapping))
+flag = _check("true or false", lambda value: isinstance(value, bool))
 
 
 def label_list(value: Any) -> None:
     """Raise if `classes` is neither a list nor None."""
     _expect("classes", value, value is None or isinstance(value, list | tuple), "a list of labels, or null for those found")
-
-
-def flag(**values: Any) -> None:
-    """Raise `ConfigError` for a value that is neither true nor false."""
-    for key, value in values.items():
-        _expect(key, value, isinstance(value, bool), "true or false")
 
 
 def class_count(value: Any) -> None:
