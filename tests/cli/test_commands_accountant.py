@@ -113,6 +113,12 @@ def test_a_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: p
     assert code == 6 and "LOOSE 1" in out and "answered with neither 0 nor infinity: 0 brackets, 1 required" in out
 
 
+@pytest.mark.parametrize("choice", [("--case", "replace-is-double-1"), ("--nonsense", "--case", "refuse-noise-nan")])
+def test_a_check_that_asks_no_bracket_says_so_and_does_not_pass(choice: tuple[str, ...]) -> None:
+    code, out = invoke("check", "-a", "renyi", *choice)
+    assert code == 6 and "EXACT 1" in out and "answered with neither 0 nor infinity: 0 brackets, 1 required" in out
+
+
 def test_sides_are_rounded_each_its_own_way_and_an_estimate_keeps_no_budget() -> None:
     noisy = ("--noise", "1", "--rate", "0.01")
     _, out = invoke("epsilon", *noisy, "--steps", "1000", "-a", "pld,pessimistic=false", "-a", "gaussian_clt", "--json")

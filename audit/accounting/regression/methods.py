@@ -55,7 +55,7 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
 }
 NAMES = ("rdp", "moments", "zcdp", "gdp", "pld", "prv", "none")
 _NUMBERS = ("tolerance", "grid", "delta_error")
-_CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
+CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "improved": renyi.epsilon_improved,
     "classic": renyi.epsilon_classic,
 }
@@ -97,7 +97,7 @@ class Method:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES or self.conversion not in _CONVERSIONS:
+        if self.name not in NAMES or self.conversion not in CONVERSIONS:
             raise ConfigError(
                 f"a method '{self.name}' with conversion '{self.conversion}'; expected one of {', '.join(NAMES)}, and improved "
                 "or classic"
@@ -256,7 +256,7 @@ def _gdp(question: ClaimQuestion) -> Interval:
 
 
 def _renyi(method: Method, question: ClaimQuestion) -> Interval:
-    convert = _CONVERSIONS[method.conversion]
+    convert = CONVERSIONS[method.conversion]
     if method.orders:
         curve = total_curve(question, method.orders)
         epsilon = convert(method.orders, curve.tolist(), question.delta)[0] if curve.any() else 0.0
@@ -266,7 +266,7 @@ def _renyi(method: Method, question: ClaimQuestion) -> Interval:
 
 def least_epsilon(question: ClaimQuestion, conversion: str) -> float:
     """Return the least epsilon over every order above 1, the fractional ones up to 60 and whole ones up to 4096."""
-    convert = _CONVERSIONS[conversion]
+    convert = CONVERSIONS[conversion]
     orders = np.array(sorted({*_DENSE_ORDERS.tolist(), *(order for order in renyi.WHOLE_ORDERS if order > 60)}))
     best = math.inf
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""Which method an accountant follows, by its answers; and its answers held to that method.
+"""Answers of an accountant held to its method, named or recognised by them (`fitting`).
 
 A method that was named is held to on both sides. One that was recognised is only held to from below, and only if the answer is
 not within a case's tolerance of the truth: an accountant may be better than its method, and take the better of two.
@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
-from statistics import median
 
 import numpy as np
 
 from audit.accounting.regression import methods
-from audit.accounting.regression.methods import EXACT, GRIDS, Method
+from audit.accounting.regression.fitting import ORDERS, is_sampled, recognise
+from audit.accounting.regression.methods import EXACT, Method
 from audit.accounting.regression.suite import CaseFinding, Result
-from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import phases
 from audit.core.rounding import plural
 from audit.stats.curves import renyi
 
-_SAMPLED, _CANDIDATES = 10, 5  # questions about sampled releases by which the lists of orders that fit best are told apart
-_FEWEST, _SHARE = 8, 0.1  # answers that have to agree before a method is taken for recognised
-_NEAR = 3e-3  # what a list of orders that we do not know may cost
-_LEAST_FACTOR, _FACTORS = 1e-5, 24
 _FARTHEST = 0.8  # of the figure of a recognised method: what is lower was computed in another way
-_SLIGHT = 0.6  # of the answers, that have to fit if none of them agrees
+_SAME_MARGIN = 0.25  # spread of distances over their mean, if they are one margin above the truth
+_CLEARLY = 0.5  # of the spread around a method: where answers follow another conversion and not that method
+_CONVERTED = 24  # answers by which other conversions are tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +49,10 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     answered = [result for result in results if _is_informative(result)]
     is_named = method is not None
     if method is None:
-        method = recognise(answered)
+        method, is_partial = recognise(answered)
+        answered = [result for result in answered if not is_partial or is_sampled(result.case.asks[0])]
     elif method.name == "rdp" and not method.orders:
-        known = recognise(answered)
+        known, _ = recognise(answered)
         if known is not None and known.orders and not known.note and known.conversion == method.conversion:
             method = dataclasses.replace(method, orders=known.orders, note="orders by its answers")
     if method is None:
@@ -70,7 +66,7 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
         for result, ends in compared
         if not ends[0] <= result.epsilon <= ends[1] and result.epsilon > floor * ends[0]
     ]
-    if not is_named and (_is_beside_the_truth(below) or _is_mostly_true(method, answered, len(below))):
+    if not is_named and (_is_of_another(below, method.orders or ORDERS) or _is_mostly_true(method, answered, len(below))):
         below = []
     off = tuple(_finding(result, ends, method) for result, ends in below)
     return MethodReport(
@@ -78,14 +74,52 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     )
 
 
-def _is_beside_the_truth(below: Sequence[tuple[Result, methods.Interval]]) -> bool:
-    """True if answers below a recognised method keep their distance to the truth more evenly than to the method.
+def _is_of_another(below: Sequence[tuple[Result, methods.Interval]], orders: tuple[float, ...]) -> bool:
+    """True if answers below a recognised method follow something else that is right.
 
-    A mistake moves the method's own figures by about as much everywhere; the better of two methods follows the second one.
+    A mistake moves the method's own figures by about as much everywhere. The better of two methods keeps a share or a margin
+    above the truth, and a better conversion follows the least epsilon that the divergences imply.
     """
-    from_truth = [math.log(result.epsilon / result.case.upper) for result, _ in below if 0 < result.case.upper < math.inf]
-    from_method = [math.log(result.epsilon / ends[0]) for result, ends in below]
-    return len(from_truth) > 1 and float(np.std(from_truth)) < float(np.std(from_method))
+    rows = [(result, ends[0]) for result, ends in below if 0 < result.case.upper < math.inf]
+    if len(rows) < 2:
+        return False
+    from_method = float(np.std([math.log(result.epsilon / figure) for result, figure in rows]))
+    from_truth = float(np.std([math.log(result.epsilon / result.case.upper) for result, _ in rows]))
+    margins = np.array([result.epsilon - result.case.upper for result, _ in rows])
+    if from_truth < from_method or np.std(margins) < _SAME_MARGIN * np.mean(margins):
+        return True
+    few = [result for result, _ in rows][:: max(1, len(rows) // _CONVERTED)]
+    least = [math.log(result.epsilon / figure) for result in few if (figure := _implied(result, orders)) > 0]
+    return len(least) > 1 and float(np.std(least)) < _CLEARLY * from_method
+
+
+def _implied(result: Result, listed: tuple[float, ...]) -> float:
+    """Return the least epsilon that divergences at these orders imply, by whatever conversion; 0 if they have no formula.
+
+    Of two outcomes with chances p and q, all whose divergences are at most the release's, `log((p - delta) / q)` is needed.
+
+    References:
+        Asoodeh et al. 2020, arXiv 2008.06529.
+    """
+    question = result.case.asks[0]
+    orders = np.array(listed)[:, None]
+    try:
+        limits = (orders - 1) * methods.total_curve(question, listed)[:, None]
+    except (UnsupportedMechanism, ValueError):
+        return 0.0
+    delta = question.delta
+    chances = delta + (1 - delta) * np.exp(np.linspace(math.log(delta / 100), -1e-9, 400))
+    low, high = np.zeros(len(chances)), np.full(len(chances), 2 * result.epsilon + 1)
+    for _ in range(30):
+        middle = (low + high) / 2
+        others = np.log(chances - delta) - middle
+        moments = np.logaddexp(
+            orders * np.log(chances) + (1 - orders) * others,
+            orders * np.log1p(-chances) + (1 - orders) * np.log1p(-np.exp(others)),
+        )
+        is_allowed = (moments <= limits).all(axis=0)
+        low, high = np.where(is_allowed, middle, low), np.where(is_allowed, high, middle)
+    return float(low.max())
 
 
 def _is_mostly_true(method: Method, answered: Sequence[Result], count: int) -> bool:
@@ -125,7 +159,21 @@ def _interval(method: Method, result: Result, is_named: bool) -> methods.Interva
     ends = methods.expected(usual, case.asks[0], truth)
     if ends is None or result.epsilon >= ends[0]:
         return ends if ends is None else (ends[0], math.inf)
-    return methods.expected(dataclasses.replace(method, orders=()), case.asks[0], truth)  # better orders than listed are right
+    ends = methods.expected(dataclasses.replace(method, orders=()), case.asks[0], truth)  # better orders than listed are right
+    if ends is None or method.conversion == "improved" or is_sampled(case.asks[0]):
+        return ends
+    rho = float(methods.total_curve(case.asks[0], (2.0,))[0]) / 2
+    return min(ends[0], _concentrated(rho, case.asks[0].delta)), math.inf
+
+
+def _concentrated(rho: float, delta: float) -> float:
+    """Return an epsilon of rho-zCDP that is below the classic conversion for small rho.
+
+    References:
+        Bun, Steinke 2016, arXiv 1605.02065, Lemma 3.6.
+    """
+    excess = math.log(math.pi * rho) / 2 - math.log(delta)
+    return (rho + 2 * math.sqrt(rho * excess)) * (1 - EXACT) if excess > 0 else math.inf
 
 
 def _finding(result: Result, ends: methods.Interval, method: Method) -> Result:
@@ -145,123 +193,3 @@ def _finding(result: Result, ends: methods.Interval, method: Method) -> Result:
     )
     message = f"claims {result.epsilon:.9g}; {method} gives {bound}{nearest:.9g} ({100 * difference:+.3g} %)"
     return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, factor=1 + difference, message=message)
-
-
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """An answer to a question about Gaussian releases without sampling: their zCDP parameter, and what was claimed."""
-
-    rho: float
-    delta: float
-    epsilon: float
-
-
-def recognise(results: Sequence[Result]) -> Method | None:
-    """Return the method that the answers agree with, in most cases or up to one constant factor; None if there is none."""
-    full, subsampling = _split(results)
-    ranking = sorted(_agreements(full, subsampling), key=lambda row: -row[0])
-    if ranking and ranking[0][0] >= max(_FEWEST, _SHARE * len(full)):
-        return ranking[0][1]
-    for conversion in ("improved", "classic"):
-        ratios = [probe.epsilon / epsilon for probe in full if (epsilon := _limit(probe, conversion)) > 0]
-        if len(ratios) >= _FEWEST and sum(1 - 1e-7 <= ratio <= 1 + _NEAR for ratio in ratios) >= _SLIGHT * len(ratios):
-            return Method(name="rdp", conversion=conversion, note="recognised by its answers, with orders of its own")
-    bases = [Method(name="rdp"), Method(name="rdp", conversion="classic"), methods.make("moments")]
-    scaling = [fit for base in bases if (fit := _find_factor(full, base)) is not None]
-    return min(scaling, key=lambda fit: fit[0])[1] if scaling else None
-
-
-def _split(results: Sequence[Result]) -> tuple[list[_Probe], list[Result]]:
-    full, subsampling = [], []
-    for result in results:
-        ask = result.case.asks[0]
-        try:
-            parts = phases(ask.event)
-        except UnsupportedMechanism:
-            continue
-        if ask.adjacency is Adjacency.REPLACE_ONE or any(steps == 0 or noise == 0 for noise, _, steps in parts):
-            continue
-        if all(rate == 1 for _, rate, _ in parts):
-            rho = sum(steps / (2 * float(noise) ** 2) for noise, _, steps in parts)
-            full.append(_Probe(rho, ask.delta, result.epsilon))
-        elif len(parts) == 1 and 0.3 <= parts[0][0] <= 20 and parts[0][1] >= 1e-4:
-            subsampling.append(result)
-    return full, subsampling
-
-
-def _agreements(full: Sequence[_Probe], samples: Sequence[Result]) -> Iterator[tuple[int, Method]]:
-    """Yield how many answers are those of each list of orders and conversion; sampled ones only of lists that agree without."""
-    candidates = []
-    for conversion, (name, orders) in product(("improved", "classic"), GRIDS.items()):
-        kind = "moments" if (name, conversion) == ("2..33", "classic") else "rdp"
-        method = Method(name=kind, orders=tuple(orders), conversion=conversion, note="recognised by its answers")
-        candidates.append((sum(_is_same(probe.epsilon, _by_orders(probe, method)) for probe in full), method))
-    probes = samples[:: max(1, len(samples) // _SAMPLED)]
-    for count, method in sorted(candidates, key=lambda row: -row[0])[:_CANDIDATES]:
-        if count < _FEWEST:
-            return
-        ends = (methods.expected(method, result.case.asks[0], (0.0, math.inf)) for result in probes)
-        matches = (pair is not None and pair[0] <= result.epsilon <= pair[1] for result, pair in zip(probes, ends, strict=True))
-        yield count + sum(matches), method
-
-
-def _is_same(first: float, second: float) -> bool:
-    return abs(first - second) <= EXACT * second
-
-
-def _by_orders(probe: _Probe, method: Method) -> float:
-    convert: Callable[..., tuple[float, float]] = (
-        renyi.epsilon_improved if method.conversion == "improved" else renyi.epsilon_classic
-    )
-    return convert(method.orders, (probe.rho * np.array(method.orders)).tolist(), probe.delta)[0]
-
-
-def _limit(probe: _Probe, conversion: str) -> float:
-    """The epsilon of zCDP: of every order."""
-    if conversion == "classic":
-        return probe.rho + 2 * math.sqrt(probe.rho * -math.log(probe.delta))
-    return renyi.zcdp_epsilon(probe.rho, probe.delta)
-
-
-def _find_factor(full: Sequence[_Probe], method: Method) -> tuple[float, Method] | None:
-    """Return a method with noise, delta or epsilon a constant factor from the question, and how far answers are from it.
-
-    None if no factor fits most answers.
-    """
-
-    def epsilon(probe: _Probe) -> float:
-        return _by_orders(probe, method) if method.orders else _limit(probe, method.conversion)
-
-    kinds: tuple[tuple[str, float, Callable[[_Probe, float], float]], ...] = (
-        ("noise", 1.0, lambda probe, log: epsilon(dataclasses.replace(probe, rho=probe.rho * math.exp(-2 * log)))),
-        (
-            "delta",
-            3.0,
-            lambda probe, log: epsilon(dataclasses.replace(probe, delta=min(probe.delta * math.exp(log), 1 - 1e-9))),
-        ),
-        ("epsilon", 1.0, lambda probe, log: epsilon(probe) * math.exp(-log)),
-    )
-    usual = [probe for probe in full if probe.rho < 50][:_FACTORS]
-    fits = []
-    for name, limit, change in kinds:
-        factors = [factor for probe in usual if (factor := _solve(change, probe, limit)) is not None]
-        if len(factors) < max(_FEWEST, _SLIGHT * len(usual)):
-            continue
-        middle = median(factors)
-        residuals = [abs(probe.epsilon / change(probe, middle) - 1) for probe in usual if change(probe, middle) > 0]
-        if sum(residual <= _NEAR for residual in residuals) >= _SLIGHT * len(usual) and middle > _LEAST_FACTOR:
-            times = math.exp(-middle if name == "epsilon" else middle)
-            alternative = f", or {1 / times**2:.4g} times the steps" if name == "noise" else ""
-            note = f"recognised: its answers are those at about {times:.4g} times the {name}{alternative}"
-            fits.append((median(residuals), dataclasses.replace(method, note=note)))
-    return min(fits, key=lambda fit: fit[0], default=None)
-
-
-def _solve(change: Callable[[_Probe, float], float], probe: _Probe, limit: float) -> float | None:
-    low, high = -limit, limit
-    if not change(probe, high) <= probe.epsilon <= change(probe, low):
-        return None
-    for _ in range(24):
-        middle = (low + high) / 2
-        low, high = (middle, high) if change(probe, middle) > probe.epsilon else (low, middle)
-    return (low + high) / 2
