@@ -23,7 +23,7 @@ from audit.core.protocols import Accountant
 MOST_ROWS = 1000
 _ORDER = re.compile(r"best order ([0-9.e+]+)")  # in the note of a Renyi accountant
 DELTAS = tuple(float(f"{delta:.3g}") for delta in np.geomspace(1e-10, 0.1, 19))
-_COURSE = (0.02, 0.1, 0.25, 0.5, 0.75, 1.0)  # of all steps: where the course of a claim is drawn
+_COURSE = tuple((place / 8) ** 2 for place in range(1, 9))  # of all steps: epsilon grows like their root
 Subjects = Sequence[tuple[str, Accountant]]
 
 
@@ -145,7 +145,7 @@ def sheet(
 def _course(
     event: Event, delta: float, adjacency: Adjacency, subjects: Subjects
 ) -> tuple[tuple[int, ...], tuple[CostLine, ...]]:
-    """Return some step counts of a repeated mechanism, and the costs after each with the Renyi order that decides."""
+    """Return some step counts of a repeated mechanism, and the costs after each with the order of the lowest Renyi claim."""
     training = repetition(event)
     if training is None or training.count < 1:
         return (), ()
@@ -155,8 +155,9 @@ def _course(
         part = replace(training, count=count)
         (lower, upper), _ = bracket(part, delta, adjacency)
         rows = claims(part, delta=delta, adjacency=adjacency, subjects=subjects)
-        orders = (match[1] for row in rows if (match := _ORDER.search(row.note)))
-        lines.append(CostLine(label=next(orders, ""), lower=lower, upper=upper, claims=tuple(row.epsilon for row in rows)))
+        orders = [(row.epsilon or 0.0, match[1]) for row in rows if (match := _ORDER.search(row.note))]
+        order = min(orders, default=(0.0, ""))[1]
+        lines.append(CostLine(label=order, lower=lower, upper=upper, claims=tuple(row.epsilon for row in rows)))
     return steps, tuple(lines)
 
 

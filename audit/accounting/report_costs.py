@@ -29,7 +29,7 @@ def with_costs(report: AuditReport, *, course_only: bool = False) -> AuditReport
     """Return the report with a sheet for each mechanism that a user claims an epsilon for; equal ones share theirs.
 
     It takes the time of some fifteen computations of each accountant for a mechanism: seconds to a minute. The claims and
-    their course over the steps alone (`course_only`) take seven brackets, less than a second for a usual training.
+    their course over the steps alone (`course_only`) take nine brackets, less than a second for a usual training.
     """
     trainings: dict[tuple[Event, Adjacency], list[str]] = {}
     for result in report.mechanisms:

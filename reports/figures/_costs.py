@@ -45,7 +45,8 @@ def plan(sheet: CostSheet) -> Plan:
             paint_privacy_curve(figure, _costs(sheet, sheet.curve, sheet.deltas), lower=0.5 * has_course)
         if has_course:
             orders = [line.label for line in sheet.course]
-            paint_course(figure, _costs(sheet, sheet.course, sheet.course_steps), orders, share=1 - 0.5 * has_curve)
+            course = _costs(sheet, sheet.course, sheet.course_steps)
+            paint_course(figure, course, orders, sheet.delta, share=1 - 0.5 * has_curve)
 
     return Plan(
         name=name(sheet),

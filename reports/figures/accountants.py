@@ -18,6 +18,7 @@ from reports.words.language import say
 from reports.words.numbers import power
 
 LARGEST_FACTOR = 30.0
+_LEAST = 0.04  # of an axis: half the width of an order's label
 BAND_POINTS = 5.0  # a bracket is narrower than a line; its rim shows beside the lines that run in it
 _DASHES = (*_plots.DASHES, (0, (9, 2)), (0, (6, 2, 1, 2, 1, 2)))  # five accountants are usual
 _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
@@ -60,21 +61,21 @@ def paint_privacy_curve(figure: Any, costs: Costs, *, lower: float = 0.0) -> Non
     _paint_claims(axes, costs)
 
 
-def paint_course(figure: Any, costs: Costs, orders: Sequence[str], *, share: float = 1.0) -> None:
+def paint_course(figure: Any, costs: Costs, orders: Sequence[str], delta: float, *, share: float = 1.0) -> None:
     """Draw epsilon over the steps on the lower `share` of a figure, with the Renyi order that decides at each.
 
     Names are followed by the last claim over the upper end of the bracket: how much of it is looseness.
     """
     axes = _frame(figure, 0.0, share)
     last = max(costs.places)
-    axes.set(xlabel=say("costs.steps"), ylabel="ε", xlim=(0, last))
+    axes.set(xlabel=say("costs.steps"), ylabel=say("bar.at", power=power(delta)), xlim=(0, last))
     end = costs.bracket[1][-1]
     _paint_claims(axes, costs, {name: f"\u2002×{row[-1] / end:.2f}" for name, row in costs.claims.items() if row[-1] and end})
     for step, order in zip(costs.places, orders, strict=True):
-        if order:  # beside its step on the right, where no other begins; the last has its room on the left
+        if order and step >= _LEAST * last:  # further left there is the axis
             where = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
-            side = "right" if step == last else "left"
-            axes.annotate(f"α {order}", (step, 0.0), fontsize=6, color=_plots.SOFT, ha=side, **where)
+            axes.annotate(f"α {order}", (step, 0.0), fontsize=6, color=_plots.SOFT, ha="center", **where)
+            axes.plot([step], [0.0], "|", transform=axes.get_xaxis_transform(), color=_plots.SOFT, markersize=4, clip_on=False)
 
 
 def _frame(figure: Any, lower: float, share: float) -> Any:
@@ -89,7 +90,8 @@ def _paint_claims(axes: Any, costs: Costs, remarks: Mapping[str, str] = MappingP
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in costs.bracket)
     axes.fill_between(costs.places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
     labels = _ends(say("costs.band"), costs.places, high, Tone.CHANCE)
-    for dash, (name, epsilons) in zip(itertools.cycle(_DASHES), costs.claims.items(), strict=False):
+    tightest = sorted(costs.claims.items(), key=lambda item: item[1][-1] or math.inf)  # the solid line, as in other figures
+    for dash, (name, epsilons) in zip(itertools.cycle(_DASHES), tightest, strict=False):
         values = np.array([math.nan if value is None else value for value in epsilons])
         finite = np.where(np.isfinite(values), values, np.nan)
         axes.plot(costs.places, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)

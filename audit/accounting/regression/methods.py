@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.accounting.accountants.renyi import divergences
+from audit.accounting.regression import prv_estimate
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
@@ -62,11 +63,7 @@ CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
 _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
 _ROUND_OFF = 1e-12  # of delta, that transforms in double precision may add or take; and as much as 2^-52 for each step
 _HARMLESS = 0.01  # of delta: what rounding may put into a tail of so many losses before figures of PLD are no longer its grid's
-_CELLS = 0.1  # of the epsilon error: what cells as wide as the composed loss itself may move
-_ESTIMATE = (
-    1e-4  # relative distance of the estimates of PRV accountants in use: prv-accountant 0.2 cuts its domain, by up to 6e-5
-)
-_DENSITY = 32  # cells per deviation of a step, if only a difference is read off
+_MEAN = 1e-10  # of a step's loss, to which accountants in use compute its mean
 _WITH_PAIRS = {Gaussian, Laplace, PoissonSampled, Repeated, Composed}
 # relative distance above the truth, usual grid, and how many times the grid a figure may lie above if none is named: PLD has
 # no formula for its own error, PRV is within its error of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)
@@ -199,7 +196,8 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
     share, width, times = _NUMERICAL[method.name]
     grid = method.grid or (0.0 if method.tolerance else width)
     low, high = truth[0], truth[1] * (1 + (method.tolerance or share)) + times * grid + 1e-9
-    if method.tolerance or not (method.grid or (method.name == "pld" and claimed > high)):
+    is_mesh = method.name == "prv" and method.grid > 0
+    if not is_mesh and (method.tolerance or not (method.grid or (method.name == "pld" and claimed > high))):
         return low, high
     delta, count, parts = question.delta, count_steps(question.event), kinds(question.event)
     error = _ROUND_OFF + 2.0**-52 * count
@@ -208,7 +206,7 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
 
     try:
         if method.name == "prv":
-            return _beside_the_estimate(method, question, truth, error) if is_sharp and Laplace not in parts else (low, high)
+            return _beside_the_estimate(method, question, error) if is_sharp else (low, high)
         if not is_sharp:
             return low, math.inf
         deltas = delta + error, delta - error
@@ -220,27 +218,19 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
     return low, max(truth[1] if method.grid else high, highest) * (1 + EXACT)
 
 
-def _beside_the_estimate(method: Method, question: ClaimQuestion, truth: Interval, error: float) -> Interval:
-    """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error.
-
-    Cells of the mesh `h = epsilon error / sqrt(T log(12 / delta error) / 2)` keep the mean loss and add a variance of
-    `h^2 / 12` per step. An epsilon of about `z` standard deviations moves by `z^2 / (2 epsilon)` of that, at most a sixth
-    of the squared epsilon error over epsilon.
-
-    References:
-        Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Theorem 5.5 and Algorithm 1.
-    """
-    from audit.accounting.accountants.reference import Reference
-
-    delta, count, size = question.delta, count_steps(question.event), method.delta_error * question.delta
-    tail = math.sqrt(-2 * math.log(delta))
-    spread = (math.sqrt(tail**2 + 2 * truth[1]) - tail) / math.sqrt(count)  # of one step's loss
-    grid = max(spread / _DENSITY, method.grid / math.sqrt(count / 2 * math.log(12 / size)))
-    deltas = delta, delta - size + error, delta - size - error
-    middle, lowest, highest = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
-    cells = min(_CELLS, method.grid / (6 * truth[0])) if truth[0] > 0 else _CELLS
-    room = _ESTIMATE * truth[1] + method.grid * cells
-    return truth[0] + lowest - middle + method.grid - room, truth[1] + highest - middle + method.grid + room
+def _beside_the_estimate(method: Method, question: ClaimQuestion, error: float) -> Interval:
+    """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error."""
+    halved = 2 if question.adjacency is Adjacency.REPLACE_ONE else 1
+    parts = [(float(noise) / halved, float(rate), steps) for noise, rate, steps in phases(question.event) if rate * steps]
+    if not parts or any(noise == 0 or (rate < 1 and halved > 1) for noise, rate, _ in parts):
+        raise UnsupportedMechanism("no training under add/remove, and no release on its own")
+    size = method.delta_error * question.delta
+    deltas = question.delta - size + error, question.delta - size - error
+    lowest, highest = prv_estimate.estimates(parts, deltas, error=method.grid, delta_error=size)
+    rounded = _MEAN * count_steps(question.event)
+    return (lowest + method.grid) * (1 - EXACT) - rounded, (highest + method.grid) * (
+        1 + max(EXACT, method.tolerance)
+    ) + rounded
 
 
 def _gdp(question: ClaimQuestion) -> Interval:
