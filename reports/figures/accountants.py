@@ -18,7 +18,7 @@ from reports.words.language import say
 from reports.words.numbers import power
 
 LARGEST_FACTOR = 30.0
-_LEAST = 0.04  # of an axis: half the width of an order's label
+_LABEL_MARGIN = 0.04  # of an axis: half the width of an order's label
 BAND_POINTS = 5.0  # a bracket is narrower than a line; its rim shows beside the lines that run in it
 _DASHES = (*_plots.DASHES, (0, (9, 2)), (0, (6, 2, 1, 2, 1, 2)))  # five accountants are usual
 _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
@@ -72,7 +72,7 @@ def paint_course(figure: Any, costs: Costs, orders: Sequence[str], delta: float,
     end = costs.bracket[1][-1]
     _paint_claims(axes, costs, {name: f"\u2002×{row[-1] / end:.2f}" for name, row in costs.claims.items() if row[-1] and end})
     for step, order in zip(costs.places, orders, strict=True):
-        if order and step >= _LEAST * last:  # further left there is the axis
+        if order and step >= _LABEL_MARGIN * last:  # further left there is the axis
             where = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
             axes.annotate(f"α {order}", (step, 0.0), fontsize=6, color=_plots.SOFT, ha="center", **where)
             axes.plot([step], [0.0], "|", transform=axes.get_xaxis_transform(), color=_plots.SOFT, markersize=4, clip_on=False)

@@ -24,14 +24,14 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import phases
 from audit.stats.curves import renyi
 
-_SAMPLED, _CANDIDATES = 10, 5  # questions about sampled releases by which the lists of orders that fit best are told apart
+_SAMPLES, _CANDIDATES = 10, 5  # questions about sampled releases by which the lists of orders that fit best are told apart
 _FEWEST, _SHARE = 8, 0.1  # answers that have to agree before a method is taken for recognised
 _NEAR = 3e-3  # what a list of orders that we do not know may cost
 _BELOW = 1e-4  # what our own list of every order may cost for a sampled release
 _LEAST_FACTOR, _FACTORS = 1e-5, 24
 _SLIGHT = 0.6  # of the answers, that have to fit if none of them agrees
-_DRIFT, _EVENLY, _MOST = 0.04, 0.3, 0.8  # logarithm of a drift; its spread over that to the truth; of the answers
-_PROBED = 48  # sampled releases that are looked at
+_DRIFT, _EVENLY, _NEAR_SHARE = 0.04, 0.3, 0.8  # logarithm of a drift; its spread over that to the truth; of the answers
+_PROBES = 48  # sampled releases that are looked at
 _FRACTIONS = (1 + np.exp(np.linspace(math.log(1e-2), math.log(60), 120))).tolist()
 _WHOLE = np.round(np.exp(np.linspace(math.log(60), math.log(4096), 80))).tolist()
 ORDERS = tuple(sorted({*_FRACTIONS, *_WHOLE, *renyi.WHOLE_ORDERS}))
@@ -82,18 +82,18 @@ def recognise(results: Sequence[Result]) -> tuple[Method | None, bool]:
 
     Also whether only answers about sampled releases do.
     """
-    full, sampled = _split(results)
-    groups = [group for group in (full, sampled) if len(group) >= _FEWEST]
-    for find in (_known, _of_own_orders, _find_factor, _drifting):
+    full, samples = _split(results)
+    groups = [group for group in (full, samples) if len(group) >= _FEWEST]
+    for find in (_match_listed_orders, _match_own_orders, _find_factor, _find_drift):
         for group in groups:
-            method = find(group, sampled if group is full else [])
+            method = find(group, samples if group is full else [])
             if method is not None:
-                return method, group is sampled
+                return method, group is samples
     return None, False
 
 
 def _split(results: Sequence[Result]) -> tuple[list[_Probe], list[_Probe]]:
-    full, sampled = [], []
+    full, samples = [], []
     for result in results:
         ask = result.case.asks[0]
         try:
@@ -106,22 +106,22 @@ def _split(results: Sequence[Result]) -> tuple[list[_Probe], list[_Probe]]:
             rho = sum(steps / (2 * float(noise) ** 2) for noise, _, steps in parts)
             full.append(_Probe(ask, result.epsilon, result.case.upper, rho))
         elif len(parts) == 1 and 0.3 <= parts[0][0] <= 20 and parts[0][1] >= 1e-4:
-            sampled.append(_Probe(ask, result.epsilon, result.case.upper, None))
-    return full, sampled
+            samples.append(_Probe(ask, result.epsilon, result.case.upper, None))
+    return full, samples
 
 
 def _spread_over(probes: Sequence[_Probe], count: int) -> Sequence[_Probe]:
     return probes[:: max(1, len(probes) // count)]
 
 
-def _known(group: Sequence[_Probe], others: Sequence[_Probe]) -> Method | None:
-    probes = group if group[0].rho is not None else _spread_over(group, _PROBED)
-    ranking = sorted(_agreements(probes, _spread_over(others, _SAMPLED)), key=lambda row: -row[0])
+def _match_listed_orders(group: Sequence[_Probe], samples: Sequence[_Probe]) -> Method | None:
+    probes = group if group[0].rho is not None else _spread_over(group, _PROBES)
+    ranking = sorted(_agreements(probes, _spread_over(samples, _SAMPLES)), key=lambda row: -row[0])
     return ranking[0][1] if ranking and ranking[0][0] >= max(_FEWEST, _SHARE * len(probes)) else None
 
 
-def _agreements(probes: Sequence[_Probe], others: Sequence[_Probe]) -> Iterator[tuple[int, Method]]:
-    """Yield how many answers are those of each list of orders and conversion; `others` only of lists that agree without."""
+def _agreements(probes: Sequence[_Probe], samples: Sequence[_Probe]) -> Iterator[tuple[int, Method]]:
+    """Yield how many answers are those of each list of orders and conversion; `samples` only of lists that agree without."""
     candidates = []
     for conversion, (name, orders) in product(CONVERSIONS, GRIDS.items()):
         kind = "moments" if (name, conversion) == ("2..33", "classic") else "rdp"
@@ -130,7 +130,7 @@ def _agreements(probes: Sequence[_Probe], others: Sequence[_Probe]) -> Iterator[
     for count, method in sorted(candidates, key=lambda row: -row[0])[:_CANDIDATES]:
         if count < _FEWEST:
             return
-        yield count + sum(map(method_fits(method), others)), method
+        yield count + sum(map(method_fits(method), samples)), method
 
 
 def method_fits(method: Method) -> Callable[[_Probe], bool]:
@@ -141,8 +141,8 @@ def method_fits(method: Method) -> Callable[[_Probe], bool]:
     return fits
 
 
-def _of_own_orders(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
-    probes = _spread_over(group, _PROBED)
+def _match_own_orders(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
+    probes = _spread_over(group, _PROBES)
     for conversion in CONVERSIONS:
         method = Method(name="rdp", conversion=conversion, note="recognised by its answers, with orders of its own")
         ratios = [probe.epsilon / figure for probe in probes if (figure := probe.by(method)) > 0]
@@ -151,16 +151,16 @@ def _of_own_orders(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | Non
     return None
 
 
-def _drifting(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
+def _find_drift(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
     """Return a method near which the answers stay, while what it gives moves away from the truth by more."""
     fits = []
     for conversion in CONVERSIONS:
         method = Method(name="rdp", conversion=conversion)
-        rows = [(probe, probe.by(method)) for probe in _spread_over(group, _PROBED) if probe.truth > 0]
+        rows = [(probe, probe.by(method)) for probe in _spread_over(group, _PROBES) if probe.truth > 0]
         drifts = np.array([math.log(probe.epsilon / figure) for probe, figure in rows if figure > 0])
         looseness = np.array([math.log(probe.epsilon / probe.truth) for probe, figure in rows if figure > 0])
         near = abs(drifts) <= _DRIFT
-        if near.sum() < max(_FEWEST, _MOST * len(drifts)):
+        if near.sum() < max(_FEWEST, _NEAR_SHARE * len(drifts)):
             continue
         spread, ends = float(np.std(drifts[near])), np.expm1(drifts[near])
         if spread <= _EVENLY * float(np.std(looseness[near])):
@@ -185,7 +185,7 @@ def _factor_of(group: Sequence[_Probe], method: Method) -> tuple[float, Method] 
         ("delta", 3.0, lambda probe, log: probe.by(method, delta=min(probe.question.delta * math.exp(log), 1 - 1e-9))),
         ("epsilon", 1.0, lambda probe, log: probe.by(method) * math.exp(-log)),
     )
-    usual = [probe for probe in _spread_over(group, _PROBED) if probe.rho is None or probe.rho < 50][:_FACTORS]
+    usual = [probe for probe in _spread_over(group, _PROBES) if probe.rho is None or probe.rho < 50][:_FACTORS]
     fits = []
     for name, limit, change in kinds:
         factors = [factor for probe in usual if (factor := _solve(change, probe, limit)) is not None]

@@ -220,17 +220,15 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
 
 def _beside_the_estimate(method: Method, question: ClaimQuestion, error: float) -> Interval:
     """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error."""
-    halved = 2 if question.adjacency is Adjacency.REPLACE_ONE else 1
-    parts = [(float(noise) / halved, float(rate), steps) for noise, rate, steps in phases(question.event) if rate * steps]
-    if not parts or any(noise == 0 or (rate < 1 and halved > 1) for noise, rate, _ in parts):
+    divisor = 2 if question.adjacency is Adjacency.REPLACE_ONE else 1
+    parts = [(float(noise) / divisor, float(rate), steps) for noise, rate, steps in phases(question.event) if rate * steps]
+    if not parts or any(noise == 0 or (rate < 1 and divisor > 1) for noise, rate, _ in parts):
         raise UnsupportedMechanism("no training under add/remove, and no release on its own")
     size = method.delta_error * question.delta
     deltas = question.delta - size + error, question.delta - size - error
     lowest, highest = prv_estimate.estimates(parts, deltas, error=method.grid, delta_error=size)
-    rounded = _MEAN * count_steps(question.event)
-    return (lowest + method.grid) * (1 - EXACT) - rounded, (highest + method.grid) * (
-        1 + max(EXACT, method.tolerance)
-    ) + rounded
+    room = _MEAN * count_steps(question.event)
+    return (lowest + method.grid) * (1 - EXACT) - room, (highest + method.grid) * (1 + max(EXACT, method.tolerance)) + room
 
 
 def _gdp(question: ClaimQuestion) -> Interval:

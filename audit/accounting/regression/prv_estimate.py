@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 _TAIL, _STEP_TAIL = 14.0, 9.0  # deviations of the sum, and of the noise of one step, beyond which nothing is left
 _NODES = 100_001
 _MOST_CELLS = 1 << 22
-_RESOLVED = 0.05  # cells that one deviation of a step's loss has to cover
+_WIDTH = 0.05  # cells that one deviation of a step's loss has to cover
 
 
 def estimates(parts: Sequence[Phase], deltas: Sequence[float], *, error: float, delta_error: float) -> list[float]:
@@ -34,7 +34,7 @@ def estimates(parts: Sequence[Phase], deltas: Sequence[float], *, error: float, 
     losses = [_moments(noise, rate) for noise, rate, _ in parts]
     steps = np.array([steps for *_, steps in parts], dtype=np.float64)
     means, deviations, widest = (np.array(column) for column in zip(*losses, strict=True))
-    if (deviations < _RESOLVED * mesh).any():
+    if (deviations < _WIDTH * mesh).any():
         raise UnsupportedMechanism(f"losses of a step are {deviations.min():.2g} wide, the mesh is {mesh:.2g}")
     room = abs(float(steps @ means)) + _TAIL * math.sqrt(float(steps @ deviations**2)) + float(widest.max())
     cells = next_fast_len(2 * math.ceil(room / mesh) + 1, real=True)

@@ -22,9 +22,9 @@ from audit.core.rounding import plural
 from audit.stats.curves import renyi
 
 _FARTHEST = 0.8  # of the figure of a recognised method: what is lower was computed in another way
-_SAME_MARGIN = 0.25  # spread of distances over their mean, if they are one margin above the truth
+_SAME_MARGIN = 0.1  # spread of distances over their mean, if they are one margin above the truth
 _CLEARLY = 0.5  # of the spread around a method: where answers follow another conversion and not that method
-_CONVERTED = 24  # answers by which other conversions are tried
+_CONVERSIONS_TRIED = 24  # answers by which other conversions are tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,12 @@ def _is_of_another(below: Sequence[tuple[Result, methods.Interval]], orders: tup
     margins = np.array([result.epsilon - result.case.upper for result, _ in rows])
     if from_truth < from_method or np.std(margins) < _SAME_MARGIN * np.mean(margins):
         return True
-    few = [result for result, _ in rows][:: max(1, len(rows) // _CONVERTED)]
-    least = [math.log(result.epsilon / figure) for result in few if (figure := _implied(result, orders)) > 0]
-    return len(least) > 1 and float(np.std(least)) < _CLEARLY * from_method
+    subset = [result for result, _ in rows][:: max(1, len(rows) // _CONVERSIONS_TRIED)]
+    ratios = [math.log(result.epsilon / figure) for result in subset if (figure := _conversion_limit(result, orders)) > 0]
+    return len(ratios) > 1 and float(np.std(ratios)) < _CLEARLY * from_method
 
 
-def _implied(result: Result, listed: tuple[float, ...]) -> float:
+def _conversion_limit(result: Result, order_list: tuple[float, ...]) -> float:
     """Return the least epsilon that divergences at these orders imply, by whatever conversion; 0 if they have no formula.
 
     Of two outcomes with chances p and q, all whose divergences are at most the release's, `log((p - delta) / q)` is needed.
@@ -102,9 +102,9 @@ def _implied(result: Result, listed: tuple[float, ...]) -> float:
         Asoodeh et al. 2020, arXiv 2008.06529.
     """
     question = result.case.asks[0]
-    orders = np.array(listed)[:, None]
+    orders = np.array(order_list)[:, None]
     try:
-        limits = (orders - 1) * methods.total_curve(question, listed)[:, None]
+        limits = (orders - 1) * methods.total_curve(question, order_list)[:, None]
     except (UnsupportedMechanism, ValueError):
         return 0.0
     delta = question.delta
@@ -112,10 +112,10 @@ def _implied(result: Result, listed: tuple[float, ...]) -> float:
     low, high = np.zeros(len(chances)), np.full(len(chances), 2 * result.epsilon + 1)
     for _ in range(30):
         middle = (low + high) / 2
-        others = np.log(chances - delta) - middle
+        log_seconds = np.log(chances - delta) - middle
         moments = np.logaddexp(
-            orders * np.log(chances) + (1 - orders) * others,
-            orders * np.log1p(-chances) + (1 - orders) * np.log1p(-np.exp(others)),
+            orders * np.log(chances) + (1 - orders) * log_seconds,
+            orders * np.log1p(-chances) + (1 - orders) * np.log1p(-np.exp(log_seconds)),
         )
         is_allowed = (moments <= limits).all(axis=0)
         low, high = np.where(is_allowed, middle, low), np.where(is_allowed, high, middle)
@@ -163,10 +163,10 @@ def _interval(method: Method, result: Result, is_named: bool) -> methods.Interva
     if ends is None or method.conversion == "improved" or is_sampled(case.asks[0]):
         return ends
     rho = float(methods.total_curve(case.asks[0], (2.0,))[0]) / 2
-    return min(ends[0], _concentrated(rho, case.asks[0].delta)), math.inf
+    return min(ends[0], _lemma_epsilon(rho, case.asks[0].delta)), math.inf
 
 
-def _concentrated(rho: float, delta: float) -> float:
+def _lemma_epsilon(rho: float, delta: float) -> float:
     """Return an epsilon of rho-zCDP that is below the classic conversion for small rho.
 
     References:
