@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.accounting.accountants.renyi import divergences
-from audit.accounting.regression import prv_estimate
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
@@ -220,13 +219,15 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
 
 def _beside_the_estimate(method: Method, question: ClaimQuestion, error: float) -> Interval:
     """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error."""
+    from audit.accounting.regression.prv_estimate import estimates  # only here: it loads scipy's transforms
+
     divisor = 2 if question.adjacency is Adjacency.REPLACE_ONE else 1
     parts = [(float(noise) / divisor, float(rate), steps) for noise, rate, steps in phases(question.event) if rate * steps]
     if not parts or any(noise == 0 or (rate < 1 and divisor > 1) for noise, rate, _ in parts):
         raise UnsupportedMechanism("no training under add/remove, and no release on its own")
     size = method.delta_error * question.delta
     deltas = question.delta - size + error, question.delta - size - error
-    lowest, highest = prv_estimate.estimates(parts, deltas, error=method.grid, delta_error=size)
+    lowest, highest = estimates(parts, deltas, error=method.grid, delta_error=size)
     room = _MEAN * count_steps(question.event)
     return (lowest + method.grid) * (1 - EXACT) - room, (highest + method.grid) * (1 + max(EXACT, method.tolerance)) + room
 
