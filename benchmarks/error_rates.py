@@ -7,7 +7,8 @@
 An audit is the call that a user makes, with scores of a law whose epsilon is known. Sizes come from a fixed stream: new ones
 for each audit if a test draws nothing, else `SIZES` of them, so that the draws of a size serve several audits; "worst" are
 sizes at which a test has, or once had, the largest level that enumeration finds. If a whole bound takes long, the truth is put
-to the same test as the bound's own search, and every tenth audit makes the bound as well. Each finished row is written at once.
+to the same test as the bound's own search, and every tenth audit makes the bound as well. A row is written after every 100 audits
+and continued from there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ TRUTHS = {
 NOMINAL = 0.05
 DELTA = 1e-5
 SIZES = 20  # drawn at random, of tests that draw for each size
+STEP = 100  # audits between two writings of a row
 WHOLE = 10  # audits to one whose bound is made, where that takes long
 TRAINING = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.2, steps=50)
 EPSILONS = (0.5, 1.0, 2.5)  # of randomised response
@@ -210,7 +212,7 @@ PATHS = {
     "secret_lower_bound": PublicPath(wrong=by_secrets, coins=True),
     "reconstruction_bound": PublicPath(wrong=by_answers, coins=True),
     "audit scores, two attacks": PublicPath(wrong=by_report, coins=True),
-    "audit.check, with coins": PublicPath(wrong=by_check, coins=True, audits=(300, 150)),
+    "audit.check, with coins": PublicPath(wrong=by_check, coins=True),
 }
 
 
@@ -226,10 +228,10 @@ def draw_memberships(path: PublicPath, sizes: tuple[tuple[int, int], ...], index
     return np.asarray(rng.permutation(count) < members)
 
 
-def count_wrong(path: PublicPath, name: str, sizes: tuple[tuple[int, int], ...], audits: int) -> int:
+def count_wrong(path: PublicPath, name: str, sizes: tuple[tuple[int, int], ...], audits: range) -> int:
     """Return how many audits of a law say too much."""
     wrong = 0
-    for index in range(audits):
+    for index in audits:
         rng = np.random.default_rng([2027, index, len(sizes), int(name == "nothing")])
         truth, draw = draw_law(name, index)
         included = draw_memberships(path, sizes, index, rng)
@@ -237,28 +239,37 @@ def count_wrong(path: PublicPath, name: str, sizes: tuple[tuple[int, int], ...],
     return wrong
 
 
-def read_keys() -> set[tuple[str, ...]]:
-    """Return path, truth and sizes of the rows that are stored."""
+def read_rows() -> dict[tuple[str, str, str], tuple[int, int]]:
+    """Return audits and wrong ones of each path, truth and sizes that are stored."""
     if not STORE.exists():
-        return set()
+        return {}
     with STORE.open(encoding="utf-8", newline="") as file:
-        return {(row["path"], row["truth"], row["sizes"]) for row in csv.DictReader(file)}
+        return {
+            (row["path"], row["truth"], row["sizes"]): (int(row["audits"]), int(row["wrong"])) for row in csv.DictReader(file)
+        }
 
 
-def make_row(key: str, name: str, kind: str) -> None:
-    """Make one row and append it to the table."""
+def write_rows(rows: dict[tuple[str, str, str], tuple[int, int]]) -> None:
+    """Write all rows."""
+    with STORE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for key, (audits, wrong) in rows.items():
+            chance = float(stats.binom.sf(wrong - 1, audits, NOMINAL))
+            writer.writerow([*key, audits, wrong, f"{100 * wrong / audits:.1f} %", f"{chance:.2g}"])
+
+
+def make_row(key: str, name: str, sizes: tuple[tuple[int, int], ...]) -> None:
+    """Make or continue one row."""
     path = PATHS[key]
-    sizes = () if kind == "random" else path.worst
-    audits = path.audits[name != "nothing"]
-    wrong = count_wrong(path, name, sizes, audits)
-    chance = float(stats.binom.sf(wrong - 1, audits, NOMINAL))
-    if not STORE.exists():
-        STORE.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    with STORE.open("a", encoding="utf-8", newline="") as file:
-        shown = "drawn" if kind == "random" else "; ".join(f"{members} and {nonmembers}" for members, nonmembers in sizes)
-        rate, as_many = f"{100 * wrong / audits:.1f} %", f"{chance:.2g}"
-        csv.writer(file, lineterminator="\n").writerow([key, TRUTHS[name], shown, audits, wrong, rate, as_many])
-        print(key, TRUTHS[name], shown, wrong, audits, flush=True)
+    shown = "; ".join(f"{members} and {nonmembers}" for members, nonmembers in sizes) or "drawn"
+    place, wanted = (key, TRUTHS[name], shown), path.audits[name != "nothing"]
+    done, wrong = read_rows().get(place, (0, 0))
+    while done < wanted:
+        step = range(done, min(done + STEP, wanted))
+        wrong, done = wrong + count_wrong(path, name, sizes, step), step.stop
+        write_rows(read_rows() | {place: (done, wrong)})
+        print(*place, wrong, done, flush=True)
 
 
 def page() -> list[str]:
@@ -282,13 +293,10 @@ def main() -> None:
     parser.add_argument("--paths", nargs="*", default=list(PATHS), choices=list(PATHS))
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    stored = read_keys()
     for key in options.paths:
         for name in ("nothing", PATHS[key].law):
-            for kind in ("random", "worst") if PATHS[key].worst else ("random",):
-                sizes = "drawn" if kind == "random" else "; ".join(f"{pair[0]} and {pair[1]}" for pair in PATHS[key].worst)
-                if (key, TRUTHS[name], sizes) not in stored:
-                    make_row(key, name, kind)
+            for sizes in ((), PATHS[key].worst) if PATHS[key].worst else ((),):
+                make_row(key, name, sizes)
     if options.write is not None:
         replace_section(options.write, TITLE, page())
         options.write.write_text(evidence_tables.fill(options.write), encoding="utf-8")
