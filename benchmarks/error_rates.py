@@ -7,8 +7,8 @@
 An audit is the call that a user makes, with scores of a law whose epsilon is known. Sizes come from a fixed stream: new ones
 for each audit if a test draws nothing, else `SIZES` of them, so that the draws of a size serve several audits; "worst" are
 sizes at which a test has, or once had, the largest level that enumeration finds. If a whole bound takes long, the truth is put
-to the same test as the bound's own search, and every tenth audit makes the bound as well. A row is written after every 100 audits
-and continued from there.
+to the same test as the bound's own search, and every tenth audit makes the bound as well. A row is written after every
+100 audits and continued from there.
 """
 
 from __future__ import annotations
