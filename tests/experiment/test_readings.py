@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy import special
 from scipy.stats import rankdata
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import IsolationForest, RandomForestClassifier
 from sklearn.linear_model import LinearRegression
+from sklearn.mixture import GaussianMixture
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeRegressor
 
@@ -199,6 +200,28 @@ def test_y_that_goes_wrong_on_both_sides_is_invalid_for_models_without_memory() 
     assert not look_at(np.arange(N) % 2, last_values).doubt and not look_at(series, np.roll(series, 1)).doubt
 
 
+def test_y_that_goes_wrong_for_some_classes_or_from_some_record_on_is_loud() -> None:
+    """As folders whose names are sorted otherwise, or a row that one of two files lacks; a model of noise is never asked so."""
+    random = np.random.default_rng(29)
+    labels = random.integers(0, 10, N)
+    answers = np.where(random.random(N) < np.where(MEMBER, 0.95, 0.8), labels, random.permutation(labels))
+    exchanged = np.array([0, 1, 2, 3, 4, 5, 6, 8, 7, 9])
+    nonmembers = np.flatnonzero(~MEMBER)
+    for sides, side in ((MEMBER | ~MEMBER, "y"), (~MEMBER, "y of the nonmembers")):
+        asked = look_at(np.where(sides, exchanged[labels], labels), answers)
+        assert f"'{side} with classes 7, 8 in another order'" in asked.question and not asked.doubt
+    late = labels.copy()
+    late[nonmembers[120:-1]] = labels[nonmembers[121:]]  # after 120 of some 300
+    seen = look_at(late, answers)
+    assert re.search(r"'y of the nonmembers one record earlier from record 1\d\d on'", seen.doubt or seen.question)
+    for seed in range(200):
+        noise = np.random.default_rng(seed)
+        shares = noise.dirichlet(np.full(4, 0.5), size=2)
+        labels, answers = (noise.choice(4, N, p=row) for row in shares)
+        result = look_at(labels, answers)
+        assert "in another order" not in result.question and " from record " not in result.question + result.doubt
+
+
 def test_numbers_and_several_labels_beside_other_records_are_invalid() -> None:
     random = np.random.default_rng(28)
     truths = random.normal(size=(N, 2))
@@ -209,6 +232,14 @@ def test_numbers_and_several_labels_beside_other_records_are_invalid() -> None:
             moved[side] = np.roll(y[side], -1, axis=0)
         result = check(model(outputs), moved)
         assert result.report.outcome is Outcome.INVALID and "'y one record earlier'" in str(result)
+
+
+def test_columns_of_several_labels_in_another_order_are_asked_about() -> None:
+    random = np.random.default_rng(30)
+    yes = (random.normal(size=(N, 3)) + random.normal(size=(N, 1)) > 0).astype(np.int64)
+    outputs = 2.0 * yes - 1 + 0.5 * random.normal(size=(N, 3))
+    assert "'y with its columns in another order' fits" in str(check(model(outputs), yes[:, [1, 0, 2]]))
+    assert "Look first" not in str(check(model(outputs), yes))
 
 
 @pytest.mark.parametrize("way", ["numbers", "several labels"])
@@ -252,6 +283,13 @@ def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) 
     shares = np.maximum(outputs / outputs.sum(axis=1, keepdims=True), 1e-30)
     assert auc(result) == pytest.approx(loss_auc(-np.log(shares[np.arange(N), labels])), abs=1e-3)
     assert "probabilities of 4 classes" in str(result)
+
+
+def test_estimators_that_learned_without_y_are_refused() -> None:
+    labels = (INPUTS[:, 0] > 0).astype(int)
+    for estimator in (IsolationForest(n_estimators=5, random_state=0), GaussianMixture(2, random_state=0)):
+        with pytest.raises(audit.DataError, match=r"learned without y, .*score_samples"):
+            check(estimator.fit(INPUTS[MEMBER]), labels)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal
 from audit.core.training import Executed
 from audit.data.row_containers import RowContainer
-from audit.experiment.external.label_reading import align_columns, find_class_names, is_regressor, read_labels
+from audit.experiment.external.label_reading import align_columns, find_class_names, find_estimator_kind, read_labels
 from audit.experiment.external.model_answers import Answers, demand_numbers, drop_axes, read_answers
 from audit.experiment.external.model_calls import find_query, first_records
 from audit.stats.scoring.regression import error_confidences
@@ -206,7 +206,7 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
         ConfigError: the target is none of these.
         DataError: its outputs do not fit the labels.
     """
-    query, model_names = find_query(target), find_class_names(target)
+    kind, query, model_names = find_estimator_kind(target), find_query(target), find_class_names(target)
     names = model_names if names is None else names
 
     def answer(records: Array | RowContainer) -> Array:
@@ -216,7 +216,7 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     if names is model_names and names is not None and len(names) > 2:
         _demand_columns(target, names, outputs, inputs)
     demand_numbers(outputs, labels)
-    if is_regressor(target) and outputs.size == np.size(labels) and np.asarray(labels).dtype.kind in "biuf":
+    if kind == "regressor" and outputs.size == np.size(labels) and np.asarray(labels).dtype.kind in "biuf":
         truths = np.asarray(labels, np.float64)  # whose predictions of 0 and 1, and of whole numbers, are numbers as well
     else:
         truths = read_labels(outputs, labels, names)

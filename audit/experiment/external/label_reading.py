@@ -15,6 +15,7 @@ from audit.experiment.external.dense_answers import set_aside
 from audit.experiment.external.output_scale import are_independent, find_total
 
 _MOST_NAMED = 10
+_WITHOUT_Y = {"outlier_detector", "clusterer", "density_estimator"}
 
 
 def find_class_names(model: Any) -> Array | None:
@@ -32,11 +33,24 @@ def find_class_names(model: Any) -> Array | None:
     return None
 
 
-def is_regressor(model: Any) -> bool:
-    """Return whether scikit-learn, if it is in use, calls an estimator, or the owner of a bound method, a regressor."""
-    base = sys.modules.get("sklearn.base")
+def find_estimator_kind(model: Any) -> str:
+    """Return what scikit-learn, if it is in use, calls an estimator, or the owner of a bound method; "" of anything else.
+
+    Raises:
+        DataError: it learned without y, so its outputs do not answer y.
+    """
+    base, utils = sys.modules.get("sklearn.base"), sys.modules.get("sklearn.utils")
     estimator = getattr(model, "__self__", model)
-    return base is not None and isinstance(estimator, base.BaseEstimator) and bool(base.is_regressor(estimator))
+    if base is None or utils is None or not isinstance(estimator, base.BaseEstimator):
+        return ""
+    kind = str(utils.get_tags(estimator).estimator_type or "")
+    if kind in _WITHOUT_Y:
+        raise DataError(
+            f"the target, {type(estimator).__name__}, is called {kind} by scikit-learn: it learned without y, and its outputs "
+            "do not answer y; give its loss: audit.check(loss_of=lambda x: -model.score_samples(x), members=x_train, "
+            "nonmembers=x_test), or of clusters the distance to the nearest centre"
+        )
+    return kind
 
 
 def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Array:

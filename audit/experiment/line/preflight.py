@@ -15,17 +15,15 @@ from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
 from audit.experiment.line.side_agreement import (
-    CANARIES,
     FAR,
     MOST_CLASSES,
     MOST_NUMBERS,
-    SERIES,
     ReadRecords,
     are_beyond_chance,
     compare_classes,
     follow_ranks_alone,
-    question_sides,
 )
+from audit.experiment.line.side_readings import CANARIES, SERIES, question_sides
 from audit.stats.bounds import roc
 from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
@@ -98,8 +96,8 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     if exchanged is not None and not doubt and not by_coins:
         doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
     reading, side_question = (None, "") if doubt else question_sides(records)
-    if reading is not None and reading.is_sure and (not by_coins or (reading.columns is None and reading.strength > _WHOLLY)):
-        doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.columns is None else CANARIES})"
+    if reading is not None and reading.is_sure and (not by_coins or (reading.keeps_columns and reading.strength > _WHOLLY)):
+        doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.keeps_columns else CANARIES})"
         best_reading = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
         alternatives = [best_reading, *(other for other in alternatives if other.auc != best_reading.auc)]
     if doubt:
