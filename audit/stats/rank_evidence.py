@@ -80,6 +80,18 @@ def membership_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]
     return float(excess.sum()) / scale if scale else 0.0
 
 
+def find_model_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
+    """Return how clearly losses of the first model are lower on its members, alone or beside the mean of the others.
+
+    Beside the mean of the others hard records do not matter, whatever those were trained on.
+
+    Args:
+        losses: `(1 + k, n)`; `included` `(n,)` bool, of the first model.
+    """
+    ranks = np.stack([rankdata(row) for row in losses])
+    return max(rank_sum(losses[0], included), rank_sum(ranks[0] - ranks[1:].mean(axis=0), included))
+
+
 def rank_sum(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
     """Return how clearly losses `(n,)` of one model are lower on its members, by the sum of ranks, in standard errors."""
     count, inside = len(included), int(included.sum())

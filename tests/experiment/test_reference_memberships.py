@@ -51,6 +51,19 @@ def test_memberships_that_do_not_fit_are_refused_with_the_order_that_does(name: 
         refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]), is_recorded=False)
 
 
+def test_a_target_that_tells_its_members_only_beside_references_is_enough() -> None:
+    refused = 0
+    for seed in range(20):
+        values, included = losses(0.4, seed)
+        refuse_foreign_memberships(values, included, is_recorded=False)
+        moved = np.concatenate([included[:1], wrong("nonmembers first", included[1:])])
+        try:
+            refuse_foreign_memberships(values, moved, is_recorded=False)
+        except DataError as error:
+            refused += "nonmembers first, then members" in str(error)
+    assert refused >= 18  # of memberships in another order one in forty tells something by chance
+
+
 @pytest.mark.slow
 def test_the_path_of_users_refuses_them() -> None:
     values, included = losses(1.0)

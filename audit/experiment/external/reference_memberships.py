@@ -8,9 +8,9 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.stats.rank_evidence import membership_evidence, rank_sum
+from audit.stats.rank_evidence import find_model_evidence, membership_evidence
 
-_TELLS = 6.0  # standard errors from which on the target's losses clearly tell its members
+_TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
 
@@ -37,7 +37,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
             f"references have lower losses on records that they were not trained on ({-evidence:.0f} standard errors): "
             "memberships are inverted; give references.included with true where model k was trained on record n (~included)"
         )
-    target = rank_sum(losses[0], included[0])
+    target = find_model_evidence(losses, included[0])
     if target < _TELLS or evidence >= _CHANCE:
         return
     fits = {
@@ -47,7 +47,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     name = max(fits, key=lambda key: fits[key], default="")
     advice = (
         f"it fits where {name} ({fits[name]:.0f} standard errors)"
-        if name and fits[name] >= _TELLS
+        if name and fits[name] >= -_OPPOSITE
         else (
             "no other order that was tried fits either (nonmembers first, reversed, inverted): bring columns into the order of "
             "members, then nonmembers, as they are given"
