@@ -120,18 +120,18 @@ def _find_losses(records: ReadRecords, reading: SideReading, sides: list[Array])
     places = np.arange(len(records.included))
     for rows in sides:
         places[rows] = reading.move(rows)
-    changed = np.concatenate(sides)
+    both = np.concatenate(sides)
     if records.logits is not None and records.labels is not None:
         labels = records.labels[places]
         if reading.columns is not None:
-            labels[changed] = reading.columns[labels[changed]]
+            labels[both] = reading.columns[labels[both]]
         return np.asarray(cross_entropy(records.logits, labels))
     pairs = read_pairs(records)
     if pairs is None:
         return records.losses
     answers, truths = pairs[0], pairs[1][places]
     if reading.order is not None:
-        truths[changed] = truths[np.ix_(changed, reading.order)]
+        truths[both] = truths[np.ix_(both, reading.order)]
     return np.asarray(((answers - truths) ** 2).sum(axis=1))
 
 
@@ -140,7 +140,7 @@ def _count_uncommon(values: Array) -> int:
     return len(values) - int(np.unique(values, axis=0, return_counts=True)[1].max())
 
 
-def _find_side_reading(records: ReadRecords, rows: Array, named: str) -> SideReading | None:
+def _find_side_reading(records: ReadRecords, rows: Array, side_name: str) -> SideReading | None:
     """Return the reading of y of the side `rows` that makes the most answers right, if any does by more than chance."""
     pairs = read_pairs(records)
     if pairs is None:
@@ -148,31 +148,31 @@ def _find_side_reading(records: ReadRecords, rows: Array, named: str) -> SideRea
     answers, truths = (values[rows] for values in pairs)
     readings = [
         reading
-        for reading in [*_move_rows(answers, truths, named), *_exchange_columns(records, answers, truths, named)]
+        for reading in [*_move_rows(answers, truths, side_name), *_exchange_columns(records, answers, truths, side_name)]
         if reading.gain > FAR
     ]
     return max(readings, key=lambda reading: reading.gain * reading.records, default=None)
 
 
-def _move_rows(answers: Array, truths: Array, named: str) -> Iterator[SideReading]:
+def _move_rows(answers: Array, truths: Array, side_name: str) -> Iterator[SideReading]:
     """Yield y in reverse order, and moved by one record from the first or a later record on."""
     places = np.arange(len(answers))
-    for way, move, judged in _MOVES:
-        for part in range(_CUTS - 1 if judged != slice(None) else 1):
+    for way, move, within in _MOVES:
+        for part in range(_CUTS - 1 if within != slice(None) else 1):
             start = len(answers) * part // _CUTS
-            moved = _move_from(start, move, places)
-            kept = places[judged][places[judged] >= start]
-            reading = _judge(answers[kept], truths[kept], truths[moved][kept])
+            order = _move_from(start, move, places)
+            rows = places[within][places[within] >= start]
+            reading = _judge(answers[rows], truths[rows], truths[order][rows])
             if reading is not None:
-                alike = compare_values(truths[kept], truths[moved][kept])
+                alike = compare_values(truths[rows], truths[order][rows])
                 is_telling = alike is None or abs(alike.strength) > _TELLING * alike.deviation
                 from_record = f" from record {start + 1} on" if start else ""
                 yield SideReading(
-                    name=f"{named} {way}{from_record}",
+                    name=f"{side_name} {way}{from_record}",
                     strength=reading[0],
                     gain=reading[1],
-                    records=len(kept),
-                    is_sure=not is_telling and not _agrees(answers[kept], truths[kept]),
+                    records=len(rows),
+                    is_sure=not is_telling and not _agrees(answers[rows], truths[rows]),
                     move=partial(_move_from, start, move),
                 )
 
@@ -182,15 +182,15 @@ def _move_from(start: int, move: Move, rows: Array) -> Array:
     return np.concatenate([rows[:start], move(rows)[start:]])
 
 
-def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, named: str) -> Iterator[SideReading]:
+def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_name: str) -> Iterator[SideReading]:
     """Yield y with its classes, or the columns of several labels, in another order: found on one half, judged on the other."""
     if records.logits is not None and records.logits.shape[1] <= MOST_CLASSES:
         columns = find_order(truths[::2], answers[::2], records.logits.shape[1])
         read = columns[truths]
         reading = _judge(answers[1::2], truths[1::2], read[1::2])
-        few = _find_exchanged(answers[1::2], truths[1::2], read[1::2])
+        partial_fit = _find_exchanged(answers[1::2], truths[1::2], read[1::2])
         if reading is not None and reading[1] > FAR:
-            name = f"{named} with classes in another order"
+            name = f"{side_name} with classes in another order"
             yield SideReading(
                 name=name,
                 strength=reading[0],
@@ -199,36 +199,39 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, named
                 is_sure=not _agrees(answers, truths),
                 columns=columns,
             )
-        elif few is not None:
-            moved = np.unique(truths[read != truths])
-            shown = ", ".join([*map(str, moved[:_MOST_NAMED]), *["..."] * (len(moved) > _MOST_NAMED)])
+        elif partial_fit is not None:
+            classes = np.unique(truths[read != truths])
+            class_list = ", ".join([*map(str, classes[:_MOST_NAMED]), *["..."] * (len(classes) > _MOST_NAMED)])
             yield SideReading(
-                name=f"{named} with classes {shown} in another order",
-                strength=few[0],
-                gain=few[1],
+                name=f"{side_name} with classes {class_list} in another order",
+                strength=partial_fit[0],
+                gain=partial_fit[1],
                 records=int((read != truths).sum()),
                 is_sure=False,
                 columns=columns,
             )
     if records.choices is not None and truths.ndim == 2 and 1 < truths.shape[1] <= MOST_NUMBERS:
         order = order_by_correlation(truths[::2], answers[::2])
-        moved = np.flatnonzero(order != np.arange(len(order)))
-        reading = _judge(answers[1::2][:, moved], truths[1::2][:, moved], truths[1::2][:, order[moved]]) if len(moved) else None
+        places = np.flatnonzero(order != np.arange(len(order)))
+        reading = (
+            _judge(answers[1::2][:, places], truths[1::2][:, places], truths[1::2][:, order[places]]) if len(places) else None
+        )
         if reading is not None:
-            name = f"{named} with its columns in another order"
+            name = f"{side_name} with its columns in another order"
             yield SideReading(name=name, strength=reading[0], gain=reading[1], records=len(answers), is_sure=False, order=order)
 
 
 def _find_exchanged(answers: Array, truths: Array, read: Array) -> tuple[float, float] | None:
     """Return the share of right answers to classes whose column changes, and its gain, if not by an even chance."""
-    new, own = compare_values(answers, read), compare_values(answers, truths)
-    if new is None or own is None or new.strength - own.strength <= SURE * new.deviation:
+    agreement, own = compare_values(answers, read), compare_values(answers, truths)
+    if agreement is None or own is None or agreement.strength - own.strength <= SURE * agreement.deviation:
         return None  # classes of unequal shares, answered at random
-    moved = read != truths
-    right, known = int((answers == read)[moved].sum()), int((answers == truths)[moved].sum())
-    if right <= _FITS * moved.sum() or right + known < _FEWEST or stats.binom.sf(right - 1, right + known, 0.5) > _CHANCE:
+    rows = read != truths
+    hits, own_hits = int((answers == read)[rows].sum()), int((answers == truths)[rows].sum())
+    chance = stats.binom.sf(hits - 1, hits + own_hits, 0.5)
+    if hits <= _FITS * rows.sum() or hits + own_hits < _FEWEST or chance > _CHANCE:
         return None
-    return right / int(moved.sum()), (right - known) / int(moved.sum())
+    return hits / int(rows.sum()), (hits - own_hits) / int(rows.sum())
 
 
 def _agrees(answers: Array, truths: Array) -> bool:
