@@ -3,5 +3,7 @@
 PLUGINS = {
     "lightgbm": "_trees:LightGbm",
     "skops": "_trees:Skops",
+    "torch_export": "_exported:TorchExport",
+    "torchscript": "_exported:TorchScript",
     "xgboost": "_trees:XgBoost",
 }

@@ -2,5 +2,7 @@
 
 PLUGINS = {
     "annex": "_booklets:Annex",
+    "junit": "_pipelines:JUnit",
     "label": "_booklets:Label",
+    "sarif": "_pipelines:Sarif",
 }

@@ -16,7 +16,7 @@ from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainingJob
 from audit.data.load import load
-from audit.data.readers.speeches import Speeches
+from audit.data.readers._corpora import Speeches
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
 from tests.engine.test_data_real import ADULT, ADULT_CATEGORICAL

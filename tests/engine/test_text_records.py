@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from attacks.canaries._formatted import FormattedSecret
 from attacks.canaries._planted_texts import NewToken
 from attacks.canaries._pool_records import HeldOut
-from attacks.canaries.formatted_secret import FormattedSecret
 from audit.core.canaries import Canaries, CanaryTexts
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism

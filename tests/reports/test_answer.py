@@ -23,8 +23,7 @@ from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import answer
 from reports.formats import figures
 from reports.formats import json as report_json
-from reports.formats.junit import JUnit
-from reports.formats.sarif import Sarif
+from reports.formats._pipelines import JUnit, Sarif
 from reports.headline import headline, leading
 from reports.pages import cover, document, terms, verdict
 from reports.pages.cover import quotable

@@ -13,7 +13,7 @@ from audit.core.lower_bounds import read_epsilon
 from audit.core.results import AuditReport
 from reports import render
 from reports.findings import RULES, JudgementState, findings, rule_family
-from reports.formats.sarif import line
+from reports.formats._pipelines import line
 from tests.reports import sample
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from audit.core.claims import Outcome
 from audit.core.results import AuditReport
-from reports.formats.sarif import Sarif
+from reports.formats._pipelines import Sarif
 from tests.reports import sample
 
 jsonschema = pytest.importorskip("jsonschema", reason="checking against a schema needs the extra 'dev'")

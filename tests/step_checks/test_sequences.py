@@ -6,7 +6,7 @@ import pytest
 
 from audit.core.errors import ConfigError
 from audit.step_checks.findings import PropertyStatus
-from audit.step_checks.rounds.probes.sequences import Sequences
+from audit.step_checks.rounds.probes._rows import Sequences
 from audit.step_checks.rounds.run import check_strategy
 from tests.step_checks import flower_stand_in as stand_in
 from tests.step_checks import sequence_strategies as strategies

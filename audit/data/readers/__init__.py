@@ -5,4 +5,6 @@ PLUGINS = {
     "digits": "_embedded:Digits",
     "fashion_mnist": "_idx:FashionMnist",
     "mnist": "_idx:Mnist",
+    "sentences": "_corpora:Sentences",
+    "speeches": "_corpora:Speeches",
 }

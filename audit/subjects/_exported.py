@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -52,4 +53,44 @@ class TorchExport:
         )
 
 
-PLUGIN = TorchExport
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TorchScript:
+    """A scripted or traced module, put in evaluation mode and run in its own process.
+
+    Its code consists of torch operators, not of Python. The archive is rewritten before torch reads it, and every graph is held
+    against an allow-list of operators (`audit.subjects._operators`) before it is run.
+
+    Attributes:
+        path: the file.
+        batch_size: records at once.
+        seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = (".ts", ".torchscript", ".jit", ".pt", ".pth")
+
+    path: str
+    batch_size: int = BATCH_SIZE
+    device: str = "cpu"
+    seconds: float = SECONDS
+    memory_gib: float = MEMORY_GIB
+    _model: ModelProcess = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
+        limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
+        object.__setattr__(self, "_model", ModelProcess(_loading.torchscript, content, name, device=self.device, **limits))
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Return whether a file is a TorchScript archive: `.pt` and `.pth` are the suffixes of state dicts as well."""
+        if not path.is_file():
+            return False
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return any(name.endswith("/constants.pkl") for name in archive.namelist())
+        except zipfile.BadZipFile:  # whoever reads it says what is wrong with it
+            return False
+
+    def logits(self, inputs: Array) -> Array:
+        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
+        return batched_logits(self._model, inputs, batch_size=self.batch_size)
