@@ -52,8 +52,7 @@ def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models of others are vetted as ever, but run in the test's process, which saves the seconds that a process takes."""
     from tests.subjects.local import LocalModel
 
-    for kind in ("torchscript", "torch_export"):
-        monkeypatch.setattr(f"audit.subjects.{kind}.ModelProcess", LocalModel)
+    monkeypatch.setattr("audit.subjects._exported.ModelProcess", LocalModel)
 
 
 @pytest.fixture(autouse=True)
