@@ -5,8 +5,6 @@ own enters `CURVES`, under the classes of its nodes from the root to the release
 in a report's figures read it from there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

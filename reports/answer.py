@@ -1,7 +1,5 @@
 """Does it leak? The answer for each kind of access, how strong it is, and what would make it stronger. Pure functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The page on what a mechanism costs, of a mechanism that no report is about: one HTML file in the style of the report."""
 
-from __future__ import annotations
-
 from audit.core.costs import CostSheet
 from reports.figures import _costs
 from reports.formats import html

@@ -4,8 +4,6 @@ Measured figures count as different if a test says so, all of them together at `
 their uncertainty are not named.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Every judgement of a report as one flat list, with stable rule ids: the source of JUnit, SARIF and `audit diff`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a report says at a glance: which mechanism, claim and bound the cover speaks of. Pure functions of `AuditReport`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """index.html: all audits of a folder in one page for a browser, without any request to elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

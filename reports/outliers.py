@@ -1,7 +1,5 @@
 """Which records are outliers beyond chance: the tests behind every table that names records."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

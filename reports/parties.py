@@ -1,7 +1,5 @@
 """What each party of a training can show: the results of one training side by side. Pure functions of `AuditReport`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

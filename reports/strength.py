@@ -1,7 +1,5 @@
 """The word of an answer: one rule over the proof, the rate and its interval. Pure functions (docs/use/report.md)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

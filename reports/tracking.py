@@ -1,7 +1,5 @@
 """A report's figures as metrics of an MLflow run, with its files as artifacts, for people who follow models there."""
 
-from __future__ import annotations
-
 import math
 import re
 import tempfile

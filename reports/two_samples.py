@@ -1,7 +1,5 @@
 """Whether a figure of one audit is above that of another by more than chance, from the two figures and their intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Clients of a federation that do something else than train on their records."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from attacks.canaries import _planted_records, _pool

@@ -1,7 +1,5 @@
 """Signed cosines: directions that are exactly orthogonal for any number of coordinates, each made from a key and its number."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

@@ -1,7 +1,5 @@
 """Secrets with a format in sentences, and secrets of which a coin draws the value again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

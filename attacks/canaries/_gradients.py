@@ -1,7 +1,5 @@
 """Canaries that are gradients, not records."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Records planted beside the audited ones, or that begin where a record shows most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

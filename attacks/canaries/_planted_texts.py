@@ -1,7 +1,5 @@
 """Texts that hold what a model can only know from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

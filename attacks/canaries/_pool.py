@@ -1,7 +1,5 @@
 """Draws from the audit pool, with the errors that every record canary shares."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array, Dataset, Records

@@ -1,7 +1,5 @@
 """Records of the pool, or made from them, that a coin puts into the training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

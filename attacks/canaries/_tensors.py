@@ -1,7 +1,5 @@
 """Canary clients with updates in one coordinate or one tensor of a model, or of equal norm in each tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Secrets at the end of texts, with the errors that every text canary shares."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attacks.canaries import _pool

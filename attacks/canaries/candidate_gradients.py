@@ -1,7 +1,5 @@
 """Candidate gradients: of each secret one of k gradients, orthogonal or antipodal, is in the training, and has to be named."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Properties of the training data: of which of two kinds a whole group of records is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

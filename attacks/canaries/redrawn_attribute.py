@@ -1,7 +1,5 @@
 """Redrawn attributes: one attribute of each record takes a value that we drew, so guessing it right proves something."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

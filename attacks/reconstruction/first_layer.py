@@ -4,8 +4,6 @@ References:
     Geiping et al. 2020, arXiv 2003.14053, proposition 3.1; Fowl et al. 2022, arXiv 2110.13057 (imprint modules).
 """
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np

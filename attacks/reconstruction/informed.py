@@ -7,8 +7,6 @@ References:
     Balle, Cherubin and Hayes 2022, arXiv 2201.04845, section 3 (generalised linear models in closed form).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

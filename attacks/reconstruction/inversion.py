@@ -4,8 +4,6 @@ References:
     Fredrikson, Jha and Ristenpart 2015, CCS (model inversion); Geiping et al. 2020, arXiv 2003.14053 (total variation).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

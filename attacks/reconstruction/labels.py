@@ -4,8 +4,6 @@ References:
     Zhao, Mopuri and Bilen 2020, arXiv 2001.02610 (iDLG); Geng et al. 2021, arXiv 2105.13929, and others, for counts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

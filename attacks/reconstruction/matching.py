@@ -5,8 +5,6 @@ References:
     gradients).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which offline attack puts a target's scores farthest above those of references in its place: a comparison without a coin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attacks that read one figure of the outputs, averaged over queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

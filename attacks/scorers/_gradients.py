@@ -1,7 +1,5 @@
 """Attacks of adversaries who see gradients or weights: what a canary's own direction shows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

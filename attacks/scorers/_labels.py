@@ -1,7 +1,5 @@
 """Attacks for adversaries who see nothing but predicted classes: of the record, of noisy copies, or along a search."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

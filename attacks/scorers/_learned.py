@@ -1,7 +1,5 @@
 """Attacks that learn from references what members look like."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A record's loss as it is, or beside what references say of the record."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading

@@ -1,7 +1,5 @@
 """How high a record's confidence is among those of known non-members, or of models without it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

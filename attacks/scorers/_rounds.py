@@ -1,7 +1,5 @@
 """Attacks of parties of a federation, each reading its own view of every round."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

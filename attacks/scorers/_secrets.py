@@ -1,7 +1,5 @@
 """Attacks on secrets in texts: whether the model writes them, and how far up they are among those that could stand there."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

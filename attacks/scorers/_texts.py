@@ -1,7 +1,5 @@
 """Attacks on texts by the likelihood of their tokens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from attacks.signals import _canary_reading as canary_reading

@@ -1,7 +1,5 @@
 """Auto: two strong attacks mixed by rank, or another if it is ahead on the references, each once in the target's place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Likelihood-ratio attack: is this confidence more like that of models with the record, or without it?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RMIA: is the record likelier under the target than under an average model? As a ratio, not a count."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

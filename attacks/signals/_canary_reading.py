@@ -1,7 +1,5 @@
 """Reads what is seen of crafted updates and of texts: inner products with gradient canaries, and numbers of tokens."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attacks.signals._reading import checked

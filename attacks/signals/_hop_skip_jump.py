@@ -4,8 +4,6 @@ Members tend to be further from the boundary than non-members. The distance of e
 score (higher: more likely a member); it needs the model, not arrays, so it is a signal and not a scorer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a record's confidence would be, had the model not seen it: predicted from other records that are known nonmembers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit.core.canaries import Canaries

@@ -1,7 +1,5 @@
 """Outputs for records that a model is asked about beside, or in place of, the audited ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Logits may carry an axis of queries before the records, `(queries, m, classes)` 
 `(k, queries, m, classes)` for references: several augmented views of the same records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

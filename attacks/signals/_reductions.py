@@ -4,8 +4,6 @@ Models x records x classes numbers become models x records for each number that 
 same scores to the last bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is kept of outputs beside the numbers that attacks read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What parties of a federation see of canary clients and examples in each round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """How many numbers of a canary the usual signals are."""
 
-from __future__ import annotations
-
 
 class OnePerCanary:
     """A signal of one number per canary and model."""

@@ -1,8 +1,6 @@
 """Log probabilities at a temperature other than the model's, and the one that distinguishes members best among the
 references."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Signals of a language model on texts and on the secrets in them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass

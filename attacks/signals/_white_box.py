@@ -1,7 +1,5 @@
 """Signals of weights and steps on records and on gradient canaries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Outputs of the final model, and the numbers of them that attacks read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Confidence in a record and in the records near it: what a model knows of a whole neighbourhood."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Three tables of the same columns as arrays of numbers, and how far apart records of mixed columns are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Attacks by the closest synthetic record: which two halves of a record belong together, what a hidden column holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Singling out: predicates that exactly one synthetic record meets, and whether exactly one real record does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

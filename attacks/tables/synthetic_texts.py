@@ -1,7 +1,5 @@
 """Synthetic texts: canaries that a generator can hardly write without having seen them, and what its texts say of each."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

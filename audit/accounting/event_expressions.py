@@ -4,8 +4,6 @@ The names are those of `audit.core.events`, or of dp-accounting's events, so tha
 `+` composes, `*` with a whole number repeats, numbers may be written as `256/60000`. Nothing is executed.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import operator

@@ -1,7 +1,5 @@
 """Events of other libraries: dp-accounting's classes by name, Opacus' histories, jax-privacy's parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

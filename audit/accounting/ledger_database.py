@@ -8,8 +8,6 @@ References:
     Crosby, Wallach 2009, "Efficient data structures for tamper-evident logging".
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Entries of a ledger: the text that is kept of each, the chain of hashes over them, and the ledger that they add up to."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

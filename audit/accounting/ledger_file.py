@@ -4,8 +4,6 @@ References:
     sqlite.org/wal.html.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

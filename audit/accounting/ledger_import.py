@@ -1,7 +1,5 @@
 """Ledgers of earlier versions: JSON files, read once to become a database."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Further budgets of a ledger: other claims about the same data, and budgets of groups of persons."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

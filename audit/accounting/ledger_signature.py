@@ -5,8 +5,6 @@ that the file says alone what it is about. The ledger may grow afterwards: the e
 first ones.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

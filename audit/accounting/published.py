@@ -1,7 +1,5 @@
 """Published (epsilon, delta, noise, rate, steps) compared with the proven bracket: possible, impossible or undecided."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

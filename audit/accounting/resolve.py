@@ -1,7 +1,5 @@
 """Who is asked: accountants by name, by `module:object`, or a plain function of four numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

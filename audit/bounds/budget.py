@@ -1,7 +1,5 @@
 """One error budget a report: bounds on all attacks hold together, at a share each that is fixed before any score is seen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

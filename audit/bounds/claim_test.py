@@ -4,8 +4,6 @@ Simulated audits ask that of thousands of scores. Canaries in copies are judged 
 `audit.bounds.group_privacy`.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

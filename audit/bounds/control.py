@@ -1,7 +1,5 @@
 """The negative control: what the same statistics prove when coins are drawn anew and mean nothing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Estimators that a game allows, if no one names them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

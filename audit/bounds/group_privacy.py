@@ -4,8 +4,6 @@ A run with k copies of a canary and a run without any differ in k records. Score
 group of k, and only its conversion speaks of the claim for one record.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import replace

@@ -4,8 +4,6 @@ Assumptions cannot be proved from scores, but some breaches show: coins that can
 their neighbours. A breach that no honest game shows is an error; what only looks odd is a remark.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Power is that of the estimator against ideal scores of a Gaussian mechanism; a real attack reaches at most that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

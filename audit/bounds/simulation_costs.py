@@ -1,7 +1,5 @@
 """About how long simulated audits take, so that their number depends on estimators and scores alone, never on the clock."""
 
-from __future__ import annotations
-
 import math
 
 from audit.core.errors import ConfigError

@@ -1,7 +1,5 @@
 """The first guard: can members be distinguished from nonmembers without the model? Then attack figures are not leakage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

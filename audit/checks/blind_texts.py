@@ -1,7 +1,5 @@
 """What a text shows without any model, for the guard that asks whether members differ from nonmembers by their texts alone."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What was run, compared with what was accounted for: every check of `audit/checks/executed`, and those of third parties."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

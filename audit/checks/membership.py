@@ -1,7 +1,5 @@
 """Membership by recorded coins: what an epsilon from a single trained model is on."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The YAML that describes an audit: strict, versioned, with the origin of each value."""
 
-from __future__ import annotations
-
 from audit.config.model import Config
 from audit.config.read import Resolution, config_names, load, options, parse
 

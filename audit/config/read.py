@@ -1,7 +1,5 @@
 """From YAML text and overrides to a validated `Config`, with errors that name file, line, key and what is allowed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

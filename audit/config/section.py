@@ -1,7 +1,5 @@
 """What the sections of a config have in common: strict keys, plug-ins by name, refusals that name the line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Which seeds a run takes: of 64 bits at least, but for data that are public."""
 
-from __future__ import annotations
-
 from audit import plugins
 from audit.config.read import Resolution
 from audit.core.errors import ConfigError

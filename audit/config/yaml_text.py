@@ -1,7 +1,5 @@
 """YAML as configs use it: mappings of words to plain values, of a size that a person writes."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -3,8 +3,6 @@
 What each of them costs is proved in `audit.accounting.accountants._amplified`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

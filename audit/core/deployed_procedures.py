@@ -3,8 +3,6 @@
 What each of them costs is proved in `audit.accounting.accountants._procedures`, one function a kind.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How far one record moves what DP-FTRL encodes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

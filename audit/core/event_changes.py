@@ -1,7 +1,5 @@
 """Events with other noise, rates, counts or groups: what "what if" asks, and what a calibration searches over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args

@@ -1,7 +1,5 @@
 """Events in other forms: JSON, and the vocabulary of a library that is handed in."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ A mapping is faster, but a page that a file no longer has ends the process that 
 left to say what happened to them.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import weakref

@@ -1,7 +1,5 @@
 """The time that results carry: now, or what SOURCE_DATE_EPOCH states, so that a run can be repeated byte by byte."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 

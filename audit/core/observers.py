@@ -1,7 +1,5 @@
 """Who sees what of one training: each observer with the event that is accounted for before it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

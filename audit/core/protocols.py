@@ -1,7 +1,5 @@
 """The plug-in interfaces, one method each. Implementations are frozen dataclasses with their YAML keys as fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable

@@ -1,7 +1,5 @@
 """Logs of libraries, kept from the screen if this project says the same in its own results."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Whether a test may use the order in which rows were given: not if it comes from the scores."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

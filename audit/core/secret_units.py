@@ -1,7 +1,5 @@
 """Attacks on texts with a unit for their scores, so that a report can say how much of the secrets they get."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Arrays in npz files, whoever wrote them."""
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile

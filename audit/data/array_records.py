@@ -1,7 +1,5 @@
 """Records and labels in numpy's files: what their axes, types and tasks mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which client holds which record: splits of one data set over the clients of a federation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

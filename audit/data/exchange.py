@@ -1,7 +1,5 @@
 """What a file of another framework says of itself: `metadata`, a JSON text beside its arrays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CSV (plain or gzipped) and Parquet files as pandas frames."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

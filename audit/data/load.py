@@ -1,7 +1,5 @@
 """Data sets, read once, split once: `load` gives train, pool and test with the hash of what was read. Nothing is downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Records of a torch `Dataset` or `DataLoader` as arrays, in the order of the data set whatever the loader shuffles."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np

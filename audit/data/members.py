@@ -1,7 +1,5 @@
 """The audited records: read, checked against each other, members first."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

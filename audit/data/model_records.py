@@ -1,7 +1,5 @@
 """One side of an audit of a model, taken apart: what the model is asked with, in the user's own form, and y beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores and coins of the same records, joined by the records' identifiers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of CSV (plain or gzipped) and Parquet files: parsed by pandas inside the confined process."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Texts in files: JSON lines, CSV, Parquet, a `datasets` folder on disk, plain text; packed by gzip or xz or not."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

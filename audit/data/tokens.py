@@ -1,7 +1,5 @@
 """From texts to token numbers: bytes, or a tokenizer file of the library tokenizers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Types of the keys that readers take: each check raises `ConfigError` with the key, what it is, and what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

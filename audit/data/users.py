@@ -1,7 +1,5 @@
 """Users as records: all that a user has, up to a public number of records, side by side, so that a claim is about the user."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

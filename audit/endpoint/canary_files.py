@@ -1,7 +1,5 @@
 """Canaries as JSON lines: written before training with their coins, and read again when a model is scored."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

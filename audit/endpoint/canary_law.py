@@ -1,7 +1,5 @@
 """How canaries are drawn: secrets of a form, each with its own fair coin; and the folder that keeps them."""
 
-from __future__ import annotations
-
 import json
 import string
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Requests to an OpenAI-compatible server: bounded in flight, retried within a patience, capped in cost, kept on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Whether a server's log-probabilities are those of the text that was sent; asked before anything is scored with them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scores of canaries under a served model: higher means more likely in its training data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Coins know nothing of a random order, so that drift proves nothing; what is aske
 cache of another model, or a model that is replaced on the way, shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Attacks on whole texts whose membership somebody chose: scores by name, higher for members; no epsilon follows from them."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

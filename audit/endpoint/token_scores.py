@@ -1,7 +1,5 @@
 """Log-probabilities of a prompt's own tokens, out of the answers of different servers."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Multiples of 16 rows and parameters; `audit.engine.parameter_layout.Layout` says why."""
 
-from __future__ import annotations
-
 ALIGNMENT = 16
 
 

@@ -1,7 +1,5 @@
 """C sources of this package, compiled on the machine that runs them."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import logging

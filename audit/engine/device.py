@@ -1,7 +1,5 @@
 """Which device torch will compute on."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The standard toolkit for accuracy under privacy: how gradients are clipped, augmentation, averaged weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

@@ -1,7 +1,5 @@
 """What a model is trained to make small: one number a record, the usual one for its labels or a user's own function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Sampled batches as tensors on the device, cut into passes of a fixed number of rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

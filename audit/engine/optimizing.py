@@ -1,7 +1,5 @@
 """Optimisers as trainers use them: by name, on the flat parameters of N models or on those of one torch module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 

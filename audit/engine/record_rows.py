@@ -1,7 +1,5 @@
 """The records that a job's models sample, as tensors: all at once, or a batch at a time if they are in another form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A run that continues with other code would put the models of two codes into one 
 determine (plug-ins are loaded by name), so packages are taken whole. Compiled third-party extensions are not read.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """What an audit logs, written to a file of its folder as well; a folder may come from a third party."""
 
-from __future__ import annotations
-
 import logging
 import os
 import stat

@@ -1,7 +1,5 @@
 """What an unfinished run says of itself: when it was started, with which config, by which code."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A signature is one of SSH (PROTOCOL.sshsig of OpenSSH) in its own namespace for 
 for another. Ed25519 and RSA keys give the same bytes every time.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

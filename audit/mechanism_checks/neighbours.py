@@ -4,8 +4,6 @@ References:
     Ding, Wang, Wang, Zhang, Kifer 2018, arXiv 1805.10277, table 1 (patterns of query answers).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

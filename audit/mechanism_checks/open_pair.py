@@ -1,7 +1,5 @@
 """What sampling decides if a replay cannot: outputs of the program on the pair that it left open."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

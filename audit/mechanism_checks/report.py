@@ -1,7 +1,5 @@
 """What the audit of a mechanism found, beside what is claimed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

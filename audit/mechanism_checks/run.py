@@ -1,7 +1,5 @@
 """The audit of a mechanism: search for a pair and events, then count them on fresh outputs."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Outputs of a mechanism on two data sets, in random order of the calls."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import time

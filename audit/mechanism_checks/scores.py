@@ -7,8 +7,6 @@ References:
     Bichsel, Steffen, Bogunovic, Vechev 2021, "DP-Sniper", theorem 1.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The search for the most informative pair of data sets and event, on outputs that prove nothing afterwards."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Stochastic gradient training on Poisson batches: DP-SGD, with noise that is given or calibrated, and without protection."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Federated averaging: whole updates clipped, with noise at the server, at each client, shared by all clients, or none."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """DP-FTRL by a banded matrix factorisation, with noise that is given or calibrated to a target epsilon."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

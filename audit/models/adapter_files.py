@@ -5,8 +5,6 @@ therefore a few checked values: which layers are adapted is read off the file's 
 are allocated only where the file itself holds them in that size.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The models of an audit: built-in architectures, or the user's own factory."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence

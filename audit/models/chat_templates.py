@@ -1,7 +1,5 @@
 """Chat templates: of a tokenizer that a training uses, or in the folder of a model of a third party."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models whose forward takes several tensors, fed with records that hold them side by side in one array."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Language models that a third party has trained: folders of an adapter or of whole weights, beside the one it began from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ An index can name shards anywhere on the machine, and a config layers without en
 itself, and a model is built only where the files hold about as many numbers as it has.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What optimisers have in common: the learning rate over the steps."""
 
-from __future__ import annotations
-
 import math
 
 from audit.core import checks

@@ -1,7 +1,5 @@
 """Whether a pair that is not proved is refuted: only by what truly leaves the program (docs/theory/replay.md)."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

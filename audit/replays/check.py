@@ -1,7 +1,5 @@
 """The replay of a program on pairs of neighbouring data sets, and its verdict."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum

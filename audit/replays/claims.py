@@ -1,7 +1,5 @@
 """What a program claims, and how seldom a claim lets a certain outcome become impossible."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

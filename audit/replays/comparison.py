@@ -1,7 +1,5 @@
 """Two runs beside each other: whether they released the same things, what that costs, and what else differs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ What has no
 name stays a draw of an unknown law, and what depends on it is not followed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Gaussian loss of a pair of runs with releases that are linear in normal draws (Dong, Roth and Su 2022, example 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -7,8 +7,6 @@ numbers are constants (`Recording.constants`). A sampler that is not listed here
 `Recording.gaps`.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any

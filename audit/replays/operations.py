@@ -1,7 +1,5 @@
 """What numpy's functions do to noisy numbers: linear ones keep the noise, comparisons and selections release events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The loss of one part of two transcripts: numbers by their shift, events by their own probabilities."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One run of a program under a recording."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import inspect

@@ -1,7 +1,5 @@
 """The replay of a program on many pairs: until one refutes it, which is shrunk, or all are tried and the worst is varied."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

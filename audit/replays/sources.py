@@ -1,7 +1,5 @@
 """The names by which programs reach randomness, replaced while one runs."""
 
-from __future__ import annotations
-
 import math
 import os
 import random

@@ -1,7 +1,5 @@
 """What a run leaves behind: its result, the data it was given, globals and closures, files, printed lines, log records."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

@@ -5,8 +5,6 @@ written into their storage. What reads numbers without asking the dispatcher (`n
 `pickle`) is asked by a function mode to release them first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

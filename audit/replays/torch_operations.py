@@ -4,8 +4,6 @@ A rule takes the arguments by name and returns the noisy array of the result, or
 the noisy numbers are then released. Arithmetic is numpy's on noisy arrays, in double precision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@
 a quantile of T, and order statistics bound it whatever the law of L.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The rows of two transcripts beside each other, cut into parts that share no draw."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ share no draw are independent, so the squares of blocks add up; within a block m
 and infinite if there is none. The dense form of one block is `linear_noise.gaussian_mu`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

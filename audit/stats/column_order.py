@@ -1,7 +1,5 @@
 """The order of columns in which a model's answers agree with labels most often."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment

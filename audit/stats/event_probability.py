@@ -1,8 +1,6 @@
 """Probabilities of events about noisy numbers: all of some are above 0, one of several is the largest
 (docs/theory/replay.md)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The cost of distinguishing two linear forms of noise: `v + A z` and `v' + A' z` for independent draws `z`
 (docs/theory/replay.md)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

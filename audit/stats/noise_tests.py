@@ -1,7 +1,5 @@
 """Exact tests of the law of DP noise: its variance, its shape, its independence, its resolution."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Each statistic is binomial under Poisson sampling, so its tail is exact for ever
 approximations of the same statistics accuse correct logs (65 of 200 if these accuse none).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

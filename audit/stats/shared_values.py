@@ -1,7 +1,5 @@
 """Whether two groups of records share more values than a random split of all of them would make them share."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats

@@ -1,7 +1,5 @@
 """Whether values of a group are lower than chance allows: the rank sum of a group that was drawn at random."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

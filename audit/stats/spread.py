@@ -1,7 +1,5 @@
 """Numbers spread evenly over a range, where not all can be looked at, and parts of a range, where not all fit in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

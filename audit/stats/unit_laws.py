@@ -4,8 +4,6 @@ References:
     Devroye 1986, Non-Uniform Random Variate Generation, chapters II and V (inverse transforms, Box-Muller).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

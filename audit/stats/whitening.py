@@ -3,8 +3,6 @@
 Each returns a p-value that holds for every number of rows and columns. Rows are calls, columns are coordinates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 

@@ -4,8 +4,6 @@ A batch is a tuple of arrays with records along the first axis: `(inputs, labels
 as well. The floating-point arrays are what crafted records scale; a last integer array of shape `(n,)` holds labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ further, yet it reveals no more than the noisy sum. So every call is a replay wi
 must end equal to it to the last bit: whatever the batch, the result is a function of the noisy sum. The probes then test that.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ The release is read from `.grad` when the wrapped optimiser is about to step, ne
 decay, momentum and Adam's scaling turn those into false alarms or false passes.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

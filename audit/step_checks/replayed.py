@@ -5,8 +5,6 @@ batches is the mu of its Gaussian mechanism, to be compared with 1/sigma; whatev
 Steps with noise that cannot be followed are left to the probes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

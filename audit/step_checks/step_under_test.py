@@ -1,7 +1,5 @@
 """The bench that probes share: a step, ordinary records, the claimed setting, and releases computed once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Named arrays, as models, updates and releases are here: their size, their distance, and plain ones of a given size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A step given as a Hugging Face `Trainer`: its own `training_step`, what its loop does to gradients, and its optimiser."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A model file of a library other than torch, read and run in a separate, confined process: one file adds a library."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A `.pt2` file written by `torch.export.save`."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions that load models inside `audit.core.confined.worker`: those of torch, and how the worker finds any of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import io

@@ -6,8 +6,6 @@ storages that are replaced or resized under a tensor (`set_`, `resize_`), random
 operators of training (`*_backward`).
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 

@@ -4,8 +4,6 @@ Nothing is handed to that loader but a copy with every pickle, guard and stack t
 remaining text matches a short list of forms.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

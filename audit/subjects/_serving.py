@@ -1,7 +1,5 @@
 """What runs a model inside the confined process: it is loaded once and answers batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

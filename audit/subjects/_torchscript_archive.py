@@ -5,8 +5,6 @@ which ask for tensors and the classes of the code only. Reading them runs nothin
 `__setstate__`, is refused, and so is what `audit.subjects._torchscript_source` finds in the code.
 """
 
-from __future__ import annotations
-
 import io
 import pickletools
 import re

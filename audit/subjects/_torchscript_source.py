@@ -5,8 +5,6 @@ be literals here and nothing else. What torch then reads is what Python printed 
 readers cannot disagree on where a comment, a string or a line ends.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import warnings

@@ -1,7 +1,5 @@
 """A classifier of LightGBM in its own text form (`booster.save_model`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

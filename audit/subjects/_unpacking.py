@@ -1,7 +1,5 @@
 """How much an archive of a model may unpack to: torch packs no weights, so what is packed is code, and small."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """An ONNX graph of one input and one output of logits or probabilities, run by onnxruntime on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Outputs that were recorded elsewhere, so that a model of any framework can be audited: npz, CSV or Parquet."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

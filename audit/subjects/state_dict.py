@@ -1,7 +1,5 @@
 """Weights alone (safetensors, or `torch.save` of a state dict) with the factory of the module they belong to."""
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Training by the ensemble engine, many models at once: plain, and DP-SGD with exact per-example clipping."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Federated averaging: many federations of many clients in one tensor program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from audit import plugins

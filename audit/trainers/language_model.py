@@ -1,7 +1,5 @@
 """Language models and classifiers of texts of transformers, all weights or adapters, with and without DP-SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any

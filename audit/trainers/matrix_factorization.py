@@ -1,7 +1,5 @@
 """DP-FTRL by a banded matrix factorisation: noise that later steps partly take back, each record once in a cycle of steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """DP-SGD by the Opacus library, one model after another: for auditing Opacus itself, and as a check on our engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

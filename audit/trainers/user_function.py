@@ -1,7 +1,5 @@
 """The user's own training function: targets and reference models trained by code that this project knows nothing of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

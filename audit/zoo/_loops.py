@@ -1,7 +1,5 @@
 """The correct loop around a DP-SGD step, which entries of `audit.zoo.loops` change in one place, and its recording."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

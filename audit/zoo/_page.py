@@ -1,7 +1,5 @@
 """docs/evidence/zoo.md and its figure: each entry with what refutes it, and the power of each audit against its cost."""
 
-from __future__ import annotations
-
 import importlib.resources
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The correct DP-SGD step that every entry of the zoo changes in one place, and what an entry says of itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """What entries of `audit.zoo.releases` share: a function that `audit mechanism` takes, its claim and its neighbours."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

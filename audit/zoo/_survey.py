@@ -1,7 +1,5 @@
 """The claim of each entry of the zoo, its true epsilon, and which audits refute it at which cost."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

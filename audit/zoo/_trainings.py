@@ -1,7 +1,5 @@
 """Audits that train with an entry of the zoo: what each proves of the claim, beside what the step checks find in one step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

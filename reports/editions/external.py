@@ -5,8 +5,6 @@ All formats draw the edition alone, so that none reveals more. What depends on w
 which rounds it and counts the bits; what follows is proved in docs/theory/editions.md, "What an external edition tells".
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Sequence

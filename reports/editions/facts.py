@@ -4,8 +4,6 @@ Every figure of an external edition that depends on who was a member has one of 
 object picks it and counts. The theorem that rests on the count is in docs/theory/editions.md, "What an external edition tells".
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

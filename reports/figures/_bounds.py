@@ -1,7 +1,5 @@
 """Drawings of claims against bounds: the overview of the cover, and epsilon over training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The evidence of a game that could stop at the first proof: how training went, in words and as a drawing."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the names of curves go in a drawing."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The budget ledger as a drawing and a table: what was spent after each release, against what may be spent."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

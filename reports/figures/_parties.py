@@ -1,7 +1,5 @@
 """The drawing of each party's promise and proof: trainings down, parties across."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

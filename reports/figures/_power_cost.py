@@ -1,7 +1,5 @@
 """The figure of docs/evidence/zoo.md: the power of audits against their cost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

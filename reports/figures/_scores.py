@@ -1,7 +1,5 @@
 """Drawings of scores: ROC on log axes, trade-off between the two errors, outlines of members and nonmembers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

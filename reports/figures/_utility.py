@@ -1,7 +1,5 @@
 """Drawings of what a training is good for, and of how evenly it leaks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was claimed and proven of one training over several audits, as an SVG that names its points; for a browser."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """annex.pdf: which requirement of which text the report shows, and where; filled from the report's own data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Which characters the document's fonts can show; all others are replaced, and named."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Sequence

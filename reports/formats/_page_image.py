@@ -3,8 +3,6 @@
 `python -m reports.formats._page_image report.json docs/images/report-page.png 1`
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What continuous integration reads: JUnit and SARIF."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The published schema of report.json: `python -m reports.formats._schema docs/use/report-schema.json` writes it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

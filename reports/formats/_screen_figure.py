@@ -1,7 +1,5 @@
 """A drawing as a browser shows it: its words are text, and its lines are as fine as a screen can show, so that it is small."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

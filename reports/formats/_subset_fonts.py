@@ -4,8 +4,6 @@
 Debian the package fonts-noto-cjk has them) and writes the two files beside this package's other fonts.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which drawings a report has: blue is a claim, red a measurement, grey chance and ceilings, in every one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """report.html: the pages of the PDF in one file for a browser, without any request to elsewhere; tables sort, curves speak."""
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 from collections.abc import Callable, Mapping, Sequence

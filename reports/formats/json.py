@@ -8,8 +8,6 @@ decoder and schema all walk the same type hints. Conventions that JSON lacks:
 - an object of a union carries its class name under "type".
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """report.pdf: the sections set by typst, as PDF/A-3a and PDF/UA-1 with report.json attached. Equal reports give equal bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

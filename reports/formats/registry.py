@@ -3,8 +3,6 @@
 What the report does not know is as "to be filled in": the record is a draft for the owner, never an approval.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ It is filled from the report's own data. It is no legal advice: it maps evidence
 controller.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import json
 import math

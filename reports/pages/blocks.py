@@ -1,7 +1,5 @@
 """What a page is made of. Text is a value, never markup, so no name of a user's can become a command of the typesetter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What the answer means for people, and who does what next; nothing here says that a release is allowed."""
 
-from __future__ import annotations
-
 from audit.core.claims import Outcome
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport

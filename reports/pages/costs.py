@@ -1,7 +1,5 @@
 """What a mechanism costs by several accountants, next to the proven bracket: pages of a report, or one beside it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

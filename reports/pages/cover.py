@@ -1,7 +1,5 @@
 """The first page: answer, verdicts, three numbers, one sentence to quote, the evidence at a glance, who answers for it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

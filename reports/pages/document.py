@@ -1,7 +1,5 @@
 """The pages of a report in their order: `AuditReport` in, `Section` values out. What is absent is printed as missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.core.results import AuditReport, Check, Status

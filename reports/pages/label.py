@@ -1,7 +1,5 @@
 """The label: claim, answer, verdicts and the sentence to quote on one page, and the same as Markdown for a model card."""
 
-from __future__ import annotations
-
 from audit.core.results import AuditReport
 from audit.core.rounding import decimals
 from reports import headline

@@ -1,7 +1,5 @@
 """The page on how to get the same report again, and how to check a copy of it."""
 
-from __future__ import annotations
-
 from audit.core.results import AuditReport
 from audit.core.seeds import SHORTEST_SEED
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Section, Table, Text

@@ -1,7 +1,5 @@
 """What simulation says of a game's own statistics: the leaks they would have caught, and how often they are wrong."""
 
-from __future__ import annotations
-
 import math
 
 from audit.core.claims import Certificate, Detectable

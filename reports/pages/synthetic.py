@@ -1,7 +1,5 @@
 """The pages on a synthetic table: its risks beside the control attack, how close records are, and what follows from neither."""
 
-from __future__ import annotations
-
 from audit.core.results import AuditReport
 from audit.core.table_risks import SuccessRate, TableAudit, TableRisk
 from reports.pages.blocks import Block, Column, Heading, Items, Mark, Mono, Paragraph, Section, Table, Text, Tone, Verdict

@@ -1,7 +1,5 @@
 """The glossary of a report: the terms that its own pages use, and no other."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence

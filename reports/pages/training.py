@@ -1,7 +1,5 @@
 """The pages of each training: its claim, its budget, its games, and what all claims of a report rest on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.claims import Claim

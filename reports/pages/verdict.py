@@ -1,7 +1,5 @@
 """The answer of the first page in words, and the facts that it is on."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """What the cover says of a training for which nothing is claimed: how much the attack found, and why no epsilon follows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from audit.core.game_results import GuessResult

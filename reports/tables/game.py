@@ -1,7 +1,5 @@
 """Tables of one game: bounds, rates, control, records, groups; cells are text already rounded."""
 
-from __future__ import annotations
-
 import math
 
 from audit.core.claims import NegativeControl

@@ -1,7 +1,5 @@
 """What the trained models of a game say, each of them once the target: spreads, thresholds, records found again, groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.core.evaluation import Evaluation, RecordSpread, Spread, UsageSpread

@@ -1,7 +1,5 @@
 """The table of parties: the promise of a training to each, the epsilon each proves, and the epsilon each could have proven."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon

@@ -1,7 +1,5 @@
 """Tables of a report, one function each; cells are text already rounded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit

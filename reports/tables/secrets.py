@@ -1,7 +1,5 @@
 """The table of what attacks on texts get of secrets: exposure and extraction, of planted secrets beside those left out."""
 
-from __future__ import annotations
-
 from audit.core.game_results import GameResult, GuessResult, LevelCount, SecretFigures, TriggerResult
 from reports.pages.blocks import Column, Mono, Table, Text
 from reports.words.language import recorded, say

@@ -1,7 +1,5 @@
 """The settings that a user gave, in a short table: one row for each part of the configuration."""
 
-from __future__ import annotations
-
 from audit.core.results import AuditReport
 from reports.pages.blocks import Column, Mono, Table, Text
 from reports.words.language import say

@@ -1,7 +1,5 @@
 """The language a report is written in: its sentences by key, and what reports record in English said in that language."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Words for what code names: outcomes, status, accesses, families, gates; with the tones that go with them."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from audit.core.access import Access

@@ -1,7 +1,5 @@
 """Numbers as readers of the document see them: the rounding of `audit.core.rounding`, with words of its language."""
 
-from __future__ import annotations
-
 from audit.core import rounding
 from audit.core.rounding import SPACE, confidence, count, elide, power, target
 from reports.words.language import say

@@ -1,7 +1,5 @@
 """Phrases that several pages share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from audit.core.lower_bounds import read_epsilon

@@ -1,7 +1,5 @@
 """A report with what it records in English said in the language of the document; the report itself stays as it was written."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import lru_cache
 from typing import Any, TypeVar

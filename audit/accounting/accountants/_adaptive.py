@@ -1,7 +1,5 @@
 """Filters and odometers: what releases cost that are chosen one after the other, each after seeing those before."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What random procedures and tests around mechanisms cost: pairs on either side, divergences of the best of several runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """What the adapters of other people's accountants share: figures passed on as they are, for the battery to judge."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import warnings

@@ -1,7 +1,5 @@
 """The central-limit accountant of Gaussian differential privacy: an approximation that is often below the truth."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

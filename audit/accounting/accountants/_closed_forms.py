@@ -1,7 +1,5 @@
 """Brackets of events that need no composition of pairs, or have no single dominating pair."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 event is accounted for as any mechanism with its guarantee. From below it costs what one example of it does (`_examples`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import partial

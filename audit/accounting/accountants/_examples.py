@@ -1,7 +1,5 @@
 """Examples of selections and of tests: how likely one answer is on two neighbouring data sets, for ends from below."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -6,8 +6,6 @@ exponential tails, and `epsilon >= log((P - delta) / Q)`. Upper: Renyi divergenc
 losses, and Gaussian releases as if nothing were sampled (sampling never adds to a divergence: joint convexity).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

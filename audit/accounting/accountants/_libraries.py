@@ -1,7 +1,5 @@
 """Accountants of smaller libraries as they are: subjects of the battery."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Renyi divergences by Google's dp-accounting, for the accountants that differ only in how they convert them."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import math

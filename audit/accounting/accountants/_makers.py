@@ -1,7 +1,5 @@
 """Pairs of single releases in each direction; each function with its first arguments bound is a `pld.PairMaker`."""
 
-from __future__ import annotations
-
 import math
 import sys
 

@@ -1,7 +1,5 @@
 """Opacus' accountants as the library is: subjects of the battery."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Dominating pairs of events, step by step: what the reference accountant composes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence, Set
 from functools import partial

@@ -1,7 +1,5 @@
 """What whole procedures cost, in terms of events that have a proof, each with the argument why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Events rewritten into ones that have a proof: deployed ones by their rules, groups pushed down, parallel parts spread out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations_with_replacement, product

@@ -1,7 +1,5 @@
 """autodp's mechanisms and its composition, as the library is: a subject of the battery."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import warnings

@@ -1,7 +1,5 @@
 """Basic and advanced composition of (epsilon, delta): all there was before Renyi accounting, and still the simplest proof."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

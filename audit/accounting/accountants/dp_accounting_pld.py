@@ -3,8 +3,6 @@
 For claims use 'pld', which checks and converts what this passes on as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce

@@ -1,7 +1,5 @@
 """The training accountant of jax-privacy as the library is: a subject of the battery."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Opake's PLD accounting as it is: a subject of the battery."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce

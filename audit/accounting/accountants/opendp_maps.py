@@ -1,7 +1,5 @@
 """OpenDP's own privacy maps as the library is: a subject of the battery."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar

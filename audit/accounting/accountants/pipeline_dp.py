@@ -4,8 +4,6 @@ The library splits a budget into noise and has no figure for noise that is given
 which it would hand out no more than this noise; both of its accountants give less noise for more budget.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

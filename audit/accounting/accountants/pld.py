@@ -1,7 +1,5 @@
 """Privacy-loss-distribution accounting by Google's dp-accounting."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Microsoft's prv_accountant as the library is: a subject of the battery."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

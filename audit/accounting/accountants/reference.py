@@ -3,8 +3,6 @@
 Uses no accounting library, so it can judge them (`audit accountant check`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The suite's own Renyi accountant: signed fractional orders, no library; also the classic moments accountant."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

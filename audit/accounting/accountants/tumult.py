@@ -1,7 +1,5 @@
 """Tumult Core, the accounting of Tumult Analytics, as it is: a subject of the battery."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

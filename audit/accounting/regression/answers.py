@@ -3,8 +3,6 @@
 Judging needs no library, so a page can be made from answers that were given in several environments.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

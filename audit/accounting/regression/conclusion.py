@@ -3,8 +3,6 @@
 A number below the truth, a number for nonsense and no number are different things to whoever runs this in CI.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

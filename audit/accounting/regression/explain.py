@@ -1,7 +1,5 @@
 """A failure in words: what was asked, what was claimed, what is true, by how much, and two lines that show it again."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import median

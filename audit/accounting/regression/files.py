@@ -1,7 +1,5 @@
 """What `audit accountant check` writes: JUnit, JSON rows, figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page `docs/evidence/accountants.md`: what the battery says about every accountant that was asked."""
 
-from __future__ import annotations
-
 import importlib.resources
 import math
 import re

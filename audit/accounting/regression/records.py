@@ -1,7 +1,5 @@
 """Every figure of an accountant kept in a file, and its figures of today compared with those: any change is found."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

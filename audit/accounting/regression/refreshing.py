@@ -1,7 +1,5 @@
 """The battery computed again: what is proven about every case of a file, written into it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -5,8 +5,6 @@ each other ("relation"), or gives arguments that must be refused ("refusal"). Th
 `refreshing` computes them again.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.resources
 import json

@@ -5,8 +5,6 @@ oracle: contour integrals, densities and atoms at fifty digits. The second brack
 are of every composed sampled release, in whole numbers. Either counts only for the very question that it was computed for.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The default for independent trials: right guesses at both ends of the ranking, all numbers of guesses at once."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Clopper-Pearson limits on both error rates at a threshold that was fixed without looking at the answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

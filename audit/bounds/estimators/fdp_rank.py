@@ -1,7 +1,5 @@
 """How little noise the separation betrays: a bound on the effective noise multiplier of DP-SGD."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How Gaussian the separation of members and nonmembers must be: a bound on mu of mu-GDP, not on epsilon alone."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One run, any mechanism: count right guesses among the most confident ones."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One run, a whole trade-off function: right guesses compared with the Gaussian curve or that of DP-SGD."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One run, any mechanism: count right guesses of secrets that take one of several values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One run with independent noise on its canaries: right guesses compared with the exact law of the least favourable channel."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

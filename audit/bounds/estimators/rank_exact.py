@@ -1,7 +1,5 @@
 """The default for independent trials: an exact rank test that integrates the false positive rate out."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Independent trials, both adjacencies: right answers compared with the success of an attack that sees no release."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

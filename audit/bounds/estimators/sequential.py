@@ -1,7 +1,5 @@
 """Evidence that may be looked at at any time: bets against claims, one independent trial after another."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Memberships from constraints: with certainty by cuts, pairs and propagation; by rank from least squares; by seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

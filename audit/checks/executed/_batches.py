@@ -1,7 +1,5 @@
 """Steps taken, which have to be the steps accounted for."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

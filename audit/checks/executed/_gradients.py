@@ -1,7 +1,5 @@
 """The largest clipped gradient, which no example may exceed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

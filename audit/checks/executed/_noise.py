@@ -1,7 +1,5 @@
 """Standard deviation of the noise that was added, compared with the accounted one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

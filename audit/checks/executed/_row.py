@@ -1,7 +1,5 @@
 """Rows of the assumptions table, and the tolerances that checks share."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

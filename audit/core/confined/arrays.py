@@ -1,7 +1,5 @@
 """Arrays of plain numbers and texts on their way out of a confined process: raw bytes, and a description that is checked."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

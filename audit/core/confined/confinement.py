@@ -3,8 +3,6 @@
 The names of what was really given up are returned, so that nothing is claimed that the machine does not do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import glob
 import os

@@ -4,8 +4,6 @@ An attempt raises `OSError` if the system refuses it, or returns the thing it re
 these are the documented calls of the system, made from code that a file has taken over.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mmap

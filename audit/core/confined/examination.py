@@ -1,7 +1,5 @@
 """Which ways out of the confined process hold on this machine: each is tried in its own process, beside bait."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """Messages between an audit and a confined process: a JSON header and raw bytes, never a pickle."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Resource limits, capabilities and the tie to the parent: what a process gives up in addition to files and system calls."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -1,7 +1,5 @@
 """A third-party file, read in its own process with limits on time and memory: see `audit.core.confined.worker`."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -4,8 +4,6 @@ References:
     Linux kernel documentation, "Seccomp BPF (SECure COMPuting with filters)".
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

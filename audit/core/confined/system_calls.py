@@ -4,8 +4,6 @@ Numbers are those of Linux on x86_64 and aarch64. Rules name an argument, the ha
 must remain: the alternatives of a rule are tried in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

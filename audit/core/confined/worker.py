@@ -4,8 +4,6 @@ It gives up files and system calls before it imports anything large, reads one f
 ends. Nothing that is printed while the file is read goes anywhere.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

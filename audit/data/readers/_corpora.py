@@ -1,7 +1,5 @@
 """Sentences that a small grammar makes up, for audits of language models without any file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

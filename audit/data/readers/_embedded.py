@@ -1,7 +1,5 @@
 """Data inside scikit-learn, for quick starts without a download."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

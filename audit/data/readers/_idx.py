@@ -1,7 +1,5 @@
 """Image sets in idx files, as MNIST and Fashion-MNIST are published."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

@@ -1,7 +1,5 @@
 """CIFAR-10 in the python pickle folder."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Mapping

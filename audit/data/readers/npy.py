@@ -1,7 +1,5 @@
 """Records in an npy file that is mapped, not loaded, and so may be larger than memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables: CSV (plain or gzipped) and Parquet, with a declared label and declared categorical columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts from files: one record a text or a user, or windows of one long text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

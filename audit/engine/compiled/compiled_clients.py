@@ -1,7 +1,5 @@
 """The local steps of clients as one call to compiled code, if that covers their model."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

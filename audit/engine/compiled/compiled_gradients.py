@@ -1,7 +1,5 @@
 """Gradients of models that compiled code covers: the whole sum of a chunk's step is one call."""
 
-from __future__ import annotations
-
 import ctypes
 import logging
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """torch's Gaussian numbers of the CPU by compiled code: the same streams to rounding, in a sixth of the time."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import logging

@@ -1,7 +1,5 @@
 """How a small convolutional network moves over images: sizes, windows, and which positions a kernel's taps reach."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a module's forward does, if it is one step after another, each of single records."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Federated averaging of N federations at once: clients in slots of one ensemble, clipped sums, noise as planned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

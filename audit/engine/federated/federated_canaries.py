@@ -1,7 +1,5 @@
 """Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

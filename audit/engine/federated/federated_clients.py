@@ -1,7 +1,5 @@
 """The clients of federated trainings: the updates that they come to in a round, many at once."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What really happened in federated trainings: who took part, what entered the sums, and the noise, gathered round by round."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """How a federation works: its plan, the work of a client in a round, and the client of each record."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Canaries of federated trainings that are records: examples that some clients hold, or of clients that hold nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Federations whose server is somebody else's: it gets each update as its client sent it, and says the next model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Gradient canaries: crafted unit gradients that enter the sum in a record's place."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

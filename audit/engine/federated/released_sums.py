@@ -1,7 +1,5 @@
 """The noisy sums behind the models that a federation releases, read off these models alone."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

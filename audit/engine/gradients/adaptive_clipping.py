@@ -1,7 +1,5 @@
 """Adaptive clipping: the clip norm follows a quantile of the gradients' norms, privately."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which way to clipped sums a module takes: all models at once, or one after another."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Draws of dropout, made once by the engine and used again by a module of one model, so that the two can be compared."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

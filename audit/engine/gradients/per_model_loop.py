@@ -1,7 +1,5 @@
 """Clipped sums for any module that `torch.func` can differentiate, one model after another."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The noise that a step adds to the sums of N models: where it comes from, how it is scaled, how large it was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

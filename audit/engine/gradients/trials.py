@@ -1,7 +1,5 @@
 """A user's module on trial: its errors as sentences, copies that can be compared, and outputs that differ by rounding alone."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

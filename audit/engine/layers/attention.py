@@ -1,7 +1,5 @@
 """`nn.MultiheadAttention` of N models: two linear layers that the tape records, and what is between them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

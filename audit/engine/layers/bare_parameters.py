@@ -4,8 +4,6 @@ While such a module runs on N models, it sees in the place of the parameter a te
 values of the record's model. So the derivative by it is each record's gradient, whatever the module does with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ model to oneDNN is up to twice as fast on processors with wide vectors that that
 docs/evidence/speed.md). The choice depends on sizes alone, so it is the same for every model and every run.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """What single examples add to the weight of a convolution with many channels: their gradients, and norms without them."""
 
-from __future__ import annotations
-
 import math
 
 import torch

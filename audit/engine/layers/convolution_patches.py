@@ -1,7 +1,5 @@
 """What a convolution sees: patches of images, and products with them, image by image."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator

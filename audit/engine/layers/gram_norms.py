@@ -1,7 +1,5 @@
 """Norms of sums of outer products by Gram matrices, and where single precision loses them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Which layers the ensemble covers, and what takes their place."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Layers of N models that multiply no matrices: scales of normalisation layers, embeddings, dropout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

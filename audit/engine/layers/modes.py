@@ -1,7 +1,5 @@
 """The two modes of a model: evaluation, and training as its maker left it."""
 
-from __future__ import annotations
-
 from torch import nn
 
 

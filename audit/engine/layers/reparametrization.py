@@ -1,7 +1,5 @@
 """A module computing with other values than its own, on the way forward and back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Rows that a module picks by their values: how many of them each model has is unknown afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

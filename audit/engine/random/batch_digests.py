@@ -1,7 +1,5 @@
 """Who took part in which step, in one number a batch: batches of the same members have the same, whatever their order."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

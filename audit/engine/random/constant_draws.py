@@ -1,7 +1,5 @@
 """Random operations held still: what a module draws, and what it computes apart from that."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Noise of DP-FTRL: independent Gaussian numbers z through the inverse of the encoder C, so that C gives them back."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

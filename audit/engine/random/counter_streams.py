@@ -4,8 +4,6 @@ There is no state that has to be kept or put back: a number is the same whatever
 in pieces of whatever size. How many kernels a draw launches does not depend on the number of models.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Batches in cycles: each record has one place in every cycle of steps, drawn once and independently of all others."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.seeds import Seed

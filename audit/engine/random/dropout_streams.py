@@ -1,7 +1,5 @@
 """Uniform numbers for the dropout of N models in a step: of a generator each, or of counters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

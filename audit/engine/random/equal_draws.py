@@ -1,7 +1,5 @@
 """Draws of a function of batches that are the same for every record, whatever its place and the number of records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

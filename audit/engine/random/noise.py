@@ -1,7 +1,5 @@
 """Gaussian noise of N models, each from its own stream: a generator each on the host, counters on a device."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import torch

@@ -1,7 +1,5 @@
 """A scope that sees every operation of torch run in it."""
 
-from __future__ import annotations
-
 from torch.utils._python_dispatch import TorchDispatchMode
 
 

@@ -1,7 +1,5 @@
 """Random operations, seen as they run: the frame in which their draws are replaced."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

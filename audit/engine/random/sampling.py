@@ -1,7 +1,5 @@
 """Poisson batches: every record takes part in every step by an independent coin."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

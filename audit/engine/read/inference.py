@@ -1,7 +1,5 @@
 """Outputs of one model that a third party trained, batch by batch, with the checks that every way of reading one shares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a trained ensemble shows: its outputs for records, and its weights along canary gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

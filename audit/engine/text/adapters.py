@@ -5,8 +5,6 @@ over small matrices, not arithmetic. A row of a pass belongs to one model and re
 in them is two batched products of what the pass holds anyway.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

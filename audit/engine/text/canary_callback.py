@@ -1,7 +1,5 @@
 """A callback for Hugging Face's Trainer: checks before training that canaries are there, and scores them as it goes."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -4,8 +4,6 @@ For a linear layer the gradient of one record is the product of what goes in and
 batched product. For the two matrices of a low-rank adapter they are small, so nothing is gained by computing norms alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

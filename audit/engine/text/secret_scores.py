@@ -1,7 +1,5 @@
 """Log-probabilities of canaries' secrets under a torch model of any trainer, and the places of the secrets in prepared data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How a causal model of transformers continues texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

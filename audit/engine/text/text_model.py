@@ -1,7 +1,5 @@
 """One language model under training: its trainable parameters as one flat row, its losses and per-record gradients."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """What of a model stays the same while it is trained, as a key: models of equal keys compute alike, by code of libraries."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """A second opinion on gradients: single examples and sums by plain autograd, sharing no arithmetic with the engine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random streams that a model's forward pass moves: torch's (its draws can be repeated), and those of Python and numpy."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections.abc import Callable, Iterator

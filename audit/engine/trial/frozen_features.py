@@ -5,8 +5,6 @@ of each record, the features; the rest of the graph is the model that is trained
 the same to rounding; the recomputation holds the engine against the module itself, from the records on.
 """
 
-from __future__ import annotations
-
 import copy
 import operator
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """A user's loss on trial before training: one number a record, which the other records of the batch leave alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Whether a model's output for a record depends on the other records of its batch, found by trying it out."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 

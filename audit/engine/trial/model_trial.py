@@ -1,7 +1,5 @@
 """What is tried out of a model before it is trained, once for all jobs of a run that train the same model on the same data."""
 
-from __future__ import annotations
-
 import logging
 import weakref
 from collections.abc import Callable, Hashable

@@ -1,7 +1,5 @@
 """Parts of a module that many models at once cannot have for themselves, refused by a sentence with the layer's name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

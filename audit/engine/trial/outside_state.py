@@ -1,7 +1,5 @@
 """What a module holds outside its parameters and buffers, as values by path: all that an exchange of weights leaves."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import hashlib

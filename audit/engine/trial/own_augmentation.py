@@ -1,7 +1,5 @@
 """A user's augmentation of batches: the same draws for the same seed, and no record that reaches another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Jobs side by side in processes of this machine, for many cores."""
 
-from __future__ import annotations
-
 import functools
 import multiprocessing
 import os

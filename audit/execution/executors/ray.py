@@ -1,7 +1,5 @@
 """Jobs on a Ray cluster: many machines, with GPUs or without."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Generator, Iterator, Sequence

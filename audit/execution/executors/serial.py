@@ -1,7 +1,5 @@
 """Jobs one after another in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any

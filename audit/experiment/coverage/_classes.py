@@ -1,7 +1,5 @@
 """Classes of attack: each says which games are of it, and what a report writes if none is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

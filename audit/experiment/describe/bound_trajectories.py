@@ -1,7 +1,5 @@
 """Proven epsilon over the steps, for attacks that see every step."""
 
-from __future__ import annotations
-
 from attacks.signals._white_box import StepProducts
 from audit.bounds import budget as bounding
 from audit.bounds.budget import Budget

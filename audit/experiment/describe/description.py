@@ -1,7 +1,5 @@
 """What the models of one game show in addition to bounds: records, groups, leave-one-out figures. Proves no epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

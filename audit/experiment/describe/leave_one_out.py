@@ -13,8 +13,6 @@ Bounds come from targets with coins that no reference of the pool's other scores
 returns `audit.core.views.Scores`, so none can be handed to an estimator by mistake.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

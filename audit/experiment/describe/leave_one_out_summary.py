@@ -4,8 +4,6 @@ Turns the functions of `audit.experiment.describe.leave_one_out` into the part o
 and never counts as one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ What one reference deviates from the others is compared with what the target dev
 cost grows with models x records, and that of a further target with its records.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from attacks.signals import _reading as reading

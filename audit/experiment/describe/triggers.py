@@ -1,7 +1,5 @@
 """What planted records made models answer, beside what the models still know and what the claim leaves such records."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attacks.signals import _reading as reading

@@ -1,7 +1,5 @@
 """How well the share of the records that each model was trained on is estimated from the models beside it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the trained models are good for, on test records that no model was trained on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Remarks on a given model that treats both sides alike: a split of the training records made after training."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

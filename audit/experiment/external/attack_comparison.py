@@ -4,8 +4,6 @@ Descriptive, as all leave-one-out figures are: targets share references, so stan
 no confidence intervals (`audit.experiment.describe.leave_one_out`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

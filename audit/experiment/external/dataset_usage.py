@@ -1,7 +1,5 @@
 """Which share of the audited records a model was trained on, estimated from the rates of an attack on references."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Losses of records whose y has a class for each place: tokens of a text, pixels of a mask."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

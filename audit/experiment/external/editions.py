@@ -6,8 +6,6 @@ more of a membership than the edition's own epsilon allows; a lower bound on eps
 training as well. Proofs: docs/theory/editions.md, "What an external edition tells".
 """
 
-from __future__ import annotations
-
 import hmac
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The game of a model that a user brought: which attacks it and its references can serve."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from attacks.signals._nonmember_medians import NonmemberMedians

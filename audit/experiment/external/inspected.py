@@ -1,7 +1,5 @@
 """A model that a user brought, as a game of one run: the line of a run from its attacks on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What a model's outputs say of records with these labels: classes, yes or no, several labels, numbers, or tokens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

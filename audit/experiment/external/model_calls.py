@@ -1,7 +1,5 @@
 """How a given model is asked: a module, an estimator, a function or a `Target`, with arrays or records in their own form."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping

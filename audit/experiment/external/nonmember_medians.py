@@ -1,7 +1,5 @@
 """The median confidence of a model in nonmembers like a record: boosted trees, fitted on nonmembers of other folds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

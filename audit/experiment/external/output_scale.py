@@ -1,7 +1,5 @@
 """Whether outputs are logits, shares of one whole, or a probability for each class on its own."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

@@ -4,8 +4,6 @@ Graphs, masks, diffusion, survival times, recommenders: whatever the records are
 it gives passes through the same line as recorded losses.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

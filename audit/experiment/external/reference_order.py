@@ -1,7 +1,5 @@
 """Whether memberships and outputs of references are in the order of the coins, if records carry an index."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.core.data import Array

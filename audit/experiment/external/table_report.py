@@ -1,7 +1,5 @@
 """A synthetic table and the records that it was made from, as a report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from attacks.tables.columns import TableTriple

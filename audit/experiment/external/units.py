@@ -1,7 +1,5 @@
 """Users instead of records: one coin a user decides on all of their records, whose scores an attack on a user adds up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From models to scores: what each adversary sees of a game's models, and what its attack makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """One job: some models of a game trained together, all that later steps read of them, and the key of that result."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

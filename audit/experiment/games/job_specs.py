@@ -4,8 +4,6 @@ A job trains some models of one game together and keeps only what later steps re
 decides its result.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of records in reports: keyed with a secret that no report holds, so that only its holder can trace one back."""
 
-from __future__ import annotations
-
 import hmac
 import re
 import secrets

@@ -1,7 +1,5 @@
 """The models of a game, with what was seen of them, gathered from the jobs that trained them."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

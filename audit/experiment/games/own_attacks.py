@@ -1,7 +1,5 @@
 """Attacks by name, those of third parties among them, of which the two things that an attack has are asked first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

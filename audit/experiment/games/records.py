@@ -1,7 +1,5 @@
 """The audited records in a report: their keyed names, the columns they are grouped by, and the outliers among them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Which signals are kept of every model: all outputs, or the numbers that attacks and other figures make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Set
 
 from attacks.signals._remarks import PredictedClasses, RepeatedOutputs

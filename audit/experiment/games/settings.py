@@ -1,7 +1,5 @@
 """What the auditor decides before looking at any score."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """An audit as objects: what is compared, which games are played, and with what."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 

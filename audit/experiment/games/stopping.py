@@ -4,8 +4,6 @@ A sample with a size chosen by its results supports only bounds that hold at eve
 by estimators that say so of themselves, all its attacks bet from one fortune, and intervals pay for every look.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 scikit-learn is imported on first use: it would double the start of commands that need none of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

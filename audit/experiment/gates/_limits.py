@@ -1,7 +1,5 @@
 """Limits on figures of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

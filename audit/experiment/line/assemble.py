@@ -1,7 +1,5 @@
 """Names in the config become objects, here and in `assemble_games` alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn

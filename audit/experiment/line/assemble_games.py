@@ -1,7 +1,5 @@
 """The games of a config as objects: canaries, attacks at the access that they need, estimators that hold there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

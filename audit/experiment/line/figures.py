@@ -1,7 +1,5 @@
 """From scores to an attack's figures: AUC, ROC with its band, TPR at low FPR, histogram."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

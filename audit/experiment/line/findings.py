@@ -1,7 +1,5 @@
 """What follows from the scores of one game alone: figures, bounds, negative controls, simulations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """One game, from coins to results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """From bounds and checks to a verdict. Pure functions; nothing here can say "safe"."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What an audit has to do with a budget ledger: refused before the training what could not be recorded after it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from audit.accounting import ledger, ledger_database

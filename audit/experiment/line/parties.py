@@ -1,7 +1,5 @@
 """A training that is not the same to all: one recipe for each party, with the games as that party plays them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Where a report comes from: command, versions, code and machine."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

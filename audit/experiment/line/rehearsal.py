@@ -1,7 +1,5 @@
 """A game played once on untrained models, so that an attack that could not score it is known before anything is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

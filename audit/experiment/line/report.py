@@ -1,7 +1,5 @@
 """From results to the report: coverage, policy gates, notes, data and provenance."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping, Sequence

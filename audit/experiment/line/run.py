@@ -3,8 +3,6 @@
 No step knows which attack, estimator or mechanism it runs; those are values made by `audit.experiment.line.assemble`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

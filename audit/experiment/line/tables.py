@@ -1,7 +1,5 @@
 """Tables that go beside the report: every score with its coin, and what the run ran on."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

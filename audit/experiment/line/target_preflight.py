@@ -1,7 +1,5 @@
 """The preflight of targets that were trained here: what members and nonmembers get, and whether scores have the right sign."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Running the jobs of a game, in any order and on any executor, until they are enough; a finished job is never run again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field

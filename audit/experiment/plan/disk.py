@@ -1,7 +1,5 @@
 """How much a run folder will hold, before anything is trained."""
 
-from __future__ import annotations
-
 from attacks.signals.logits import Logits
 from audit.core import event_reading
 from audit.experiment.games.spec import AuditDesign, AuditInputs

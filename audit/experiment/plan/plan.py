@@ -1,7 +1,5 @@
 """The results that an audit can show and its costs, before it is run: ceilings, power, time and disk."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Sequence

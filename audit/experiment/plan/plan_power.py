@@ -1,7 +1,5 @@
 """The power part of a plan: what each estimator of a game would catch, and how much it takes to catch a violation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The encoder of the transformer and of the vision transformer; token embeddings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Small networks: linear, dense, convolutional, and a transformer of tokens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bands on a distribution function that hold at every point at once."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

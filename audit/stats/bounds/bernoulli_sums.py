@@ -1,7 +1,5 @@
 """The law of the number of successes of independent trials, each with its own rate."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from audit.stats.bounds import one_count

@@ -1,7 +1,5 @@
 """Ordered claims as bets need them: lines that are nowhere below what each claim allows a threshold test."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

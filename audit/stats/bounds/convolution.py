@@ -1,7 +1,5 @@
 """Convolutions of probabilities, direct if that is quicker."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft

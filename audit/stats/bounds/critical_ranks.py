@@ -1,7 +1,5 @@
 """How many simulated draws may reach an observed statistic, so that their luck leaves no test above its level."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Success of an attack on one group of records beyond its success on another that says nothing of the first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Epsilon between two normal laws fitted to scores, as one-shot estimates for federated learning have it. It is no bound."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

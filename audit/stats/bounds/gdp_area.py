@@ -6,8 +6,6 @@ fix. So the tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 =
 draws of D serve every mu. The proofs are in docs/theory/independent-trials.md, section "Area under the ROC".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -4,8 +4,6 @@ The theorem on all counts together lets an output decide which coins are guessed
 (docs/theory/one-run.md, "One run, all counts together"). Memberships take no part in the choice.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

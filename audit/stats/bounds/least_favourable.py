@@ -6,8 +6,6 @@ from `g` itself. Any sum of rank scores over the members (the AUC, or likelihood
 null, simulated here. The proof is in docs/theory/independent-trials.md, section "Least favourable pair".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ theirs, nonmembers at the upper edge, so that members only move up. The proof is
 "Both ends".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

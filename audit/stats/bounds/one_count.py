@@ -3,8 +3,6 @@
 The theorem and its proof are in docs/theory/one-run.md, section "One run, one count".
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The theorem and its proof are in docs/theory/one-run.md, section "One run, all counts together".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 References: Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235 (their recursion for k = 2 hypotheses per canary).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -3,8 +3,6 @@
 The proofs are in docs/theory/one-run.md, sections "One run" and "Several runs pooled".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

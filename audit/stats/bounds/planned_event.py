@@ -6,8 +6,6 @@ cuts it off is fixed before the tested outputs are seen, so the test is a single
 post-processing as well: a rank may then cut an atom, and an event of two values proves as much as one of many.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

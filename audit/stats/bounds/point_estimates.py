@@ -1,7 +1,5 @@
 """Figures for epsilon that carry no guarantee: for comparison with other tools only, never against a claim."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The proof is in docs/theory/one-run.md, section "Product channel". Without independence between canaries it does not hold.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import special
 

@@ -3,8 +3,6 @@
 The theorem and its proof are in docs/theory/independent-trials.md, section "RankExact".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

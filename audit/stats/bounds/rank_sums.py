@@ -1,7 +1,5 @@
 """The exact law of the pairs that members win if nothing leaks: Mann and Whitney's."""
 
-from __future__ import annotations
-
 import functools
 import math
 

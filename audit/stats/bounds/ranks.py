@@ -1,7 +1,5 @@
 """Scores reduced to what a monotone-invariant test may look at: the order in which memberships appear."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ Each limit is the largest claim that the most powerful test of one simple altern
 law against a law near it that satisfies the claim. A test that is valid for all laws satisfying the claim does no better.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The theorems and their proofs are in docs/theory/secrets.md, section "Reconstruction".
 """
 
-from __future__ import annotations
-
 import math
 
 from scipy import optimize, special

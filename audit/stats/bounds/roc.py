@@ -4,8 +4,6 @@ Points are never interpolated, no rate below one over the number of nonmembers i
 band holds for the whole curve at once.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Where a test stops rejecting. Every search returns the end of its last bracket that is still rejected."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

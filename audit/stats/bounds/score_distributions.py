@@ -1,7 +1,5 @@
 """Score laws with a known true epsilon, from which coverage simulations, plans and benchmarks draw."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

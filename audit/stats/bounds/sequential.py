@@ -5,8 +5,6 @@ bettor stakes against one such line at one threshold; their joint wealth is an e
 docs/theory/anytime.md, section "Sequential".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How members move in normal coordinates as the parameter of an ordered family grows, fast enough for millions of draws."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

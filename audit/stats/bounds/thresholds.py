@@ -1,7 +1,5 @@
 """Clopper-Pearson rectangles at thresholds that were not chosen by looking at the answers."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import special
 

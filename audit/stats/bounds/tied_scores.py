@@ -4,8 +4,6 @@ Among equal scores a test at a false positive rate between two thresholds flags 
 are on the line between the two points of the ROC, and no seed takes part.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

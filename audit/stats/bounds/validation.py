@@ -1,7 +1,5 @@
 """What enters a statistic, checked once. Ground floor: raises `ValueError`; callers word it for their users."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

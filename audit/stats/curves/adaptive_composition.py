@@ -6,8 +6,6 @@ With k steps to come, let `D_k(a)` be the largest `P(S) - a Q(S)` over all ways 
 side that is asked for.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

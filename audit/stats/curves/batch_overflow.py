@@ -1,7 +1,5 @@
 """Chance that a Poisson batch is larger than its limit."""
 
-from __future__ import annotations
-
 from scipy.special import betainc
 
 _ALLOWANCE = 1e-9  # relative, for the rounding of the incomplete beta function

@@ -11,8 +11,6 @@ References:
     Dong, Durfee, Rogers 2020, arXiv 1909.13830. Durfee, Rogers 2019, arXiv 1905.04273 (bounded range).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

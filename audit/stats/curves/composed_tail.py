@@ -1,7 +1,5 @@
 """The upper tail of a composed privacy loss, read around one tilt: delta at an epsilon, epsilon at a delta."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

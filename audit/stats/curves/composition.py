@@ -9,8 +9,6 @@ References:
     Zhu, Dong, Wang 2022, arXiv 2106.08567 (dominating pairs compose).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

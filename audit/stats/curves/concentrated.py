@@ -8,8 +8,6 @@ References:
     Bun, Steinke 2016, arXiv 1605.02065. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

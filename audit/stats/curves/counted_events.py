@@ -1,7 +1,5 @@
 """What one event proves about epsilon: in at least k of n equal releases the output is beyond a threshold."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr

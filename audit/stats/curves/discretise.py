@@ -10,8 +10,6 @@ References:
     Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380 (keeping both masses).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Sums of exponentials by their logarithms: the bits of scipy's `logsumexp` at a third of its time."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 Proof: docs/theory/accounting.md, "Batches of fixed size".
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Sequence

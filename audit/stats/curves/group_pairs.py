@@ -1,7 +1,5 @@
 """Dominating pairs of data sets that differ in several records (group privacy)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

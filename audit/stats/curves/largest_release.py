@@ -1,7 +1,5 @@
 """The largest of several normal releases, one of which is shifted: its evidence of the shift, whichever release that was."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special

@@ -3,8 +3,6 @@
 The noises here are log-concave, so the larger of two shifts is the worse one, and the loss is monotone in the outcome.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

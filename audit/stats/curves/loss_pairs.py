@@ -5,8 +5,6 @@ loss at a position (`loss`), the density of P, and an atom for each stretch on w
 That is all that `audit.stats.curves.discretise` needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

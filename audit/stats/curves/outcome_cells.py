@@ -1,7 +1,5 @@
 """Very many outcomes made into few, so that the pair dominates, or is dominated by, the one that they had."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

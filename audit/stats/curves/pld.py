@@ -5,8 +5,6 @@ come from discretisations that provably are on either side (`audit.stats.curves.
 tail (`audit.stats.curves.composition`). Nothing here comes from an accounting library.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal

@@ -16,8 +16,6 @@ References:
     Higham 2002, "Accuracy and Stability of Numerical Algorithms", Theorem 24.2 (round-off of an FFT in the Euclidean norm).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ The plane is cut into rectangles. What a rectangle weighs under either hypothesi
 are split over the least and the largest loss in it, which only spreads the likelihood ratio.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

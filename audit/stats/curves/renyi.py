@@ -7,8 +7,6 @@ References:
     Mironov 2017, arXiv 1702.07476. Mironov, Talwar, Zhang 2019, arXiv 1908.10530.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

@@ -12,8 +12,6 @@ References:
     Kairouz, Oh, Viswanath 2015, arXiv 1311.0776 (p is `1 / (1 + exp(epsilon))` for any such randomiser).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

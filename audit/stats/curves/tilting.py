@@ -1,7 +1,5 @@
 """Exponential tilts of a composed privacy loss: where a tilt puts its mass, and which one shows the tail at delta."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

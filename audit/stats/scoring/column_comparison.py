@@ -1,7 +1,5 @@
 """Membership from several scores of any meaning, learned on references that saw each record or did not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

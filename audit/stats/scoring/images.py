@@ -1,7 +1,5 @@
 """How near a reconstruction comes to the truth: PSNR, SSIM, the best match within a batch, identification among candidates."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

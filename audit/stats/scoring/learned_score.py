@@ -1,7 +1,5 @@
 """A membership score learned on reference models, each of them once in the target's place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A ridge regression on one-hot labels: what a linear model makes of a class, in closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Every function takes the target's signal `(m,)`, the references' `(k, m)` and th
 and gives `(m,)` float64, higher for members. None loops over records.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

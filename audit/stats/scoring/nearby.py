@@ -1,7 +1,5 @@
 """Membership of a record judged beside the records near it: if a model is surer of them too, less is the record's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

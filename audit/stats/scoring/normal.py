@@ -1,7 +1,5 @@
 """Log densities and log odds of the normal and Student-t families, and of the subsampled Gaussian mechanism."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A signal's place among a population, on the normal scale and without ties."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

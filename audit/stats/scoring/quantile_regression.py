@@ -1,7 +1,5 @@
 """Linear quantile regression on a smoothed loss by Newton's method: deterministic, no tuning."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A learned score steadied by a formula: ranks under both, weighed by how many pairs the score was fitted on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ All functions take signals `(k, m)` of `k` models for `m` records and the models
 `(k, m)`, and never loop over records.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Confidence of regressions, from their errors: the same whatever the unit of the target."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

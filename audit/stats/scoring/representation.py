@@ -1,7 +1,5 @@
 """What the hidden representation of a record says that does not depend on how a model happens to name its directions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

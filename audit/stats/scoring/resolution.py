@@ -1,7 +1,5 @@
 """Probabilities of exactly 0 and 1: how finely a model's outputs are resolved, and confidences smooth by that much."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

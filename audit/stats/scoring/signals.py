@@ -5,8 +5,6 @@ never passes through a probability: `log(p) - log(1 - p)` saturates if `p` round
 difference of logits does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

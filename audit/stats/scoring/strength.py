@@ -1,7 +1,5 @@
 """How well scores distinguish members from nonmembers if false alarms are rare: what a choice between attacks looks at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

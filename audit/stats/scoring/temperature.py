@@ -1,7 +1,5 @@
 """The temperature at which ratios of probabilities distinguish members best, chosen on reference models alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the log-probabilities of a text's tokens say. Tokens that no one predicts (label -1) count nowhere."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

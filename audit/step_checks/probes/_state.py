@@ -1,7 +1,5 @@
 """A step is a function of its batch: equal calls give equal releases, and an empty batch is a batch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

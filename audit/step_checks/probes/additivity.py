@@ -1,7 +1,5 @@
 """Where nothing is clipped the release is a sum: each record adds its own gradient, whatever is beside it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

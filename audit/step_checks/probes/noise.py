@@ -1,7 +1,5 @@
 """The noise is N(0, (sigma C)^2 I): over sigma C it is white in every direction, anew in every call and every batch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The bench that probes of a round share: a strategy, its claim, and rounds with replies made by hand."""
 
-from __future__ import annotations
-
 import copy
 import math
 import sys

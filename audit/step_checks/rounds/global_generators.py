@@ -1,7 +1,5 @@
 """The generators from which a strategy under test may draw its noise: global ones, and those that it holds."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Strategies of Flower's older API (`flwr.server.strategy`) as the bench plays those of its message API."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What clients answer to the messages of a round: replies made by hand, as they leave through the clients' mods."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

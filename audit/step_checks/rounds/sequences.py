@@ -1,7 +1,5 @@
 """Several rounds of one live strategy, played again and again with fresh noise: the noise over what one client changes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What goes over the wire of a Flower round, made without a network: records, replies, a grid of nodes that never answer."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import importlib

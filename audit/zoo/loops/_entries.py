@@ -1,7 +1,5 @@
 """Wrong loops around a correct step: batches, rates and numbers of steps that are not those accounted for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

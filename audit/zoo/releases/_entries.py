@@ -1,7 +1,5 @@
 """Releases with a wrong formula, wrong neighbours or a wrong search, which `audit mechanism` refutes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

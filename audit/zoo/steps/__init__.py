@@ -1,7 +1,5 @@
 """Wrong steps of DP-SGD, and a correct one, by name; a third party adds one with one file."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from audit.plugins import name_classes

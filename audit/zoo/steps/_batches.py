@@ -1,7 +1,5 @@
 """A correct step, and steps in which what one record does depends on the rest of its batch."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

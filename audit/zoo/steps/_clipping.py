@@ -1,7 +1,5 @@
 """Steps with a clip that bounds something else than the gradient of each record."""
 
-from __future__ import annotations
-
 import math
 
 import torch

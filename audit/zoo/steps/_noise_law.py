@@ -1,7 +1,5 @@
 """Steps with noise that is large enough and wrong in its law."""
 
-from __future__ import annotations
-
 import torch
 from torch import Generator, Tensor
 

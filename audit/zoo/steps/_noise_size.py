@@ -1,7 +1,5 @@
 """Steps with noise that is too small, or missing in places."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Message tables of the languages: `LANGUAGE.json` beside the file of its language."""
 
-from __future__ import annotations
-
 import importlib.resources
 import json
 

@@ -1,7 +1,5 @@
 """Chinese, in simplified characters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

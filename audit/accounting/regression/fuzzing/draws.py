@@ -1,7 +1,5 @@
 """Parameters drawn for a search: over many orders of magnitude, round and unround, small counts and odd ones."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What is drawn as a case of the battery: brackets computed, and for two questions the floors of both."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

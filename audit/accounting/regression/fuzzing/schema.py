@@ -4,8 +4,6 @@ In each event one field is drawn from far beyond its usual range, or from its ed
 has a stratum at once; a new field without a range in `SPANS` is an error that names it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping

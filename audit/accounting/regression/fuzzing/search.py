@@ -1,7 +1,5 @@
 """The search itself: each stratum gets the same time, what is wrong is made small and kept as a case with a sentence."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import time

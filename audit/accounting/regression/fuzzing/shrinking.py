@@ -1,7 +1,5 @@
 """A failing question made small: fewer parts, smaller counts, rounder numbers, as long as it still fails."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Questions of every kind that an accountant can be asked, by stratum: some about one event, some about how two compare."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

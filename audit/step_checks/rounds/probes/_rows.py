@@ -1,7 +1,5 @@
 """A clip norm that adapts goes up if updates are longer, and its noisy count is paid for."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

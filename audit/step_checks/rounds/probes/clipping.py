@@ -1,7 +1,5 @@
 """One client's update, whatever it holds, moves the released model by the clip norm over the clients at most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The noise of a round is normal with deviation z C / n in every parameter, fresh in every round, from a secret source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The server's sum: one client counts once, the denominator is a public constant, and nothing else comes out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
