@@ -18,13 +18,7 @@ from reports import headline, two_samples
 from reports.two_samples import Measured
 
 SAME_CLAIM = 1e-3  # relative difference below which two claims of one accountant count as equal
-RANK = {
-    None: 0,
-    Outcome.CONSISTENT: 0,
-    Outcome.OUT_OF_REACH: 1,
-    Outcome.INVALID: 2,
-    Outcome.VIOLATED: 3,
-}
+RANK = {None: 0, Outcome.CONSISTENT: 0, Outcome.OUT_OF_REACH: 1, Outcome.INVALID: 2, Outcome.VIOLATED: 3}
 
 
 class Weight(StrEnum):

@@ -229,11 +229,7 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
         config_lines=resolution.lines,
         engagement=Engagement(**owner_words) if any((owner_words := config.about.model_dump()).values()) else None,
         provenance=provenance.provenance(
-            command=f"audit run {config.name}",
-            seed=config.seed,
-            config_sha256=resolution.sha256,
-            device=text,
-            threads=threads,
+            command=f"audit run {config.name}", seed=config.seed, config_sha256=resolution.sha256, device=text, threads=threads
         ),
     )
 

@@ -17,8 +17,7 @@ Form = Annotated[str, typer.Option(help="text; or chat: the sentence is asked an
 System = Annotated[str, typer.Option(help="System prompt before each canary.")]
 Document = Annotated[Path | None, typer.Option(help="File with a text before each question, as retrieval puts there.")]
 Place = Annotated[
-    str,
-    typer.Option(help="Place of included canaries: training, or the system_prompt or documents of a served application."),
+    str, typer.Option(help="Place of included canaries: training, or the system_prompt or documents of a served application.")
 ]
 
 

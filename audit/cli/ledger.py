@@ -215,10 +215,7 @@ def limit(
 
 
 @app.command("import")
-def import_(
-    old: Annotated[Path, typer.Argument(help="Ledger of an earlier version, a JSON file.")],
-    file: File,
-) -> int:
+def import_(old: Annotated[Path, typer.Argument(help="Ledger of an earlier version, a JSON file.")], file: File) -> int:
     """Import a ledger that an earlier version kept as JSON; the file itself stays as it is."""
     from audit.accounting import ledger_database, ledger_import
 

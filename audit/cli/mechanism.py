@@ -19,8 +19,7 @@ Pairs = Annotated[
     typer.Option(help="package.module:object with neighbouring data sets: a list of (data, neighbour); may be a function."),
 ]
 Neighbours = Annotated[
-    str | None,
-    typer.Option(help="Pairs to try if none are given: records (numbers), or answers (each moved by at most 1)."),
+    str | None, typer.Option(help="Pairs to try if none are given: records (numbers), or answers (each moved by at most 1).")
 ]
 Size = Annotated[int, typer.Option(help="Number of answers or records in each data set of those pairs.")]
 Low = Annotated[float, typer.Option(help="Smallest record.")]

@@ -33,14 +33,12 @@ Config = Annotated[
 ]
 Target = Annotated[Path | None, typer.Option(help="The trained model, or a file with its predictions.")]
 Kind = Annotated[
-    str | None,
-    typer.Option(help=f"Kind of target: {', '.join(KINDS)}, or package.module:Class. Default: by the suffix."),
+    str | None, typer.Option(help=f"Kind of target: {', '.join(KINDS)}, or package.module:Class. Default: by the suffix.")
 ]
 Members = Annotated[Path | None, typer.Option(help="Records that the model was trained on: npz with x and y.")]
 Nonmembers = Annotated[Path | None, typer.Option(help="Records that it was not trained on: npz with x and y.")]
 References = Annotated[
-    Path | None,
-    typer.Option(help="Models of your own to compare with: npz with included and outputs, or a folder of models."),
+    Path | None, typer.Option(help="Models of your own to compare with: npz with included and outputs, or a folder of models.")
 ]
 Train = Annotated[
     str | None,
@@ -52,8 +50,7 @@ Train = Annotated[
 Runs = Annotated[int, typer.Option(min=1, help="References that --train makes.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes in which --train runs side by side.")]
 Factory = Annotated[
-    str | None,
-    typer.Option(help="package.module:callable that returns the module of a state dict. It is executed."),
+    str | None, typer.Option(help="package.module:callable that returns the module of a state dict. It is executed.")
 ]
 Arguments = Annotated[str | None, typer.Option(metavar="JSON", help="Keyword arguments of the factory.")]
 Key = Annotated[str | None, typer.Option(help="Key of the weights in a checkpoint.")]
@@ -62,12 +59,10 @@ Coins = Annotated[
     Path | None, typer.Option(help="File with the coin of each record (npz, csv, parquet). Needed to prove an epsilon.")
 ]
 RandomisedSeedFile = Annotated[
-    Path | None,
-    typer.Option(help=f"File with the seed that draw_coins was called with; or set {SEED_VARIABLE}."),
+    Path | None, typer.Option(help=f"File with the seed that draw_coins was called with; or set {SEED_VARIABLE}.")
 ]
 RandomisedSeed = Annotated[
-    int | None,
-    typer.Option(help="The seed itself. Other users of this machine can read it in the list of processes."),
+    int | None, typer.Option(help="The seed itself. Other users of this machine can read it in the list of processes.")
 ]
 ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that the training claims at --delta.")]
 ClaimUnit = Annotated[
@@ -104,8 +99,7 @@ Game = Annotated[
     ),
 ]
 ScoresEstimator = Annotated[
-    list[str] | None,
-    typer.Option(help="Estimator; may repeat. Default: both_ends for independent trials, else one_run."),
+    list[str] | None, typer.Option(help="Estimator; may repeat. Default: both_ends for independent trials, else one_run.")
 ]
 Score = Annotated[
     list[str] | None,
@@ -143,8 +137,7 @@ ScoresOutput = Annotated[
 RunOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder of this run. Default: runs/<time>-<name>.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the unfinished run of the same config.")]
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print what would be done and what it could show. Trains nothing, calls no factory."),
+    bool, typer.Option("--dry-run", help="Print what would be done and what it could show. Trains nothing, calls no factory.")
 ]
 Ledger = Annotated[
     str | None, typer.Option("--ledger", help="Budget ledger of the data, shown in the report; see `audit ledger`.")

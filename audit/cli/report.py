@@ -28,8 +28,7 @@ INTERNAL, EXTERNAL = "internal", "external"
 
 Source = Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Folder, or file of a single format. Default: the run folder."),
+    Path | None, typer.Option("--output", "-o", help="Folder, or file of a single format. Default: the run folder.")
 ]
 Formats = Annotated[
     list[str] | None,

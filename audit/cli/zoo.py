@@ -17,8 +17,7 @@ def zoo(
         typer.Option(help="Write the results to this Markdown page, its figure beside it, and train with every entry."),
     ] = None,
     keep: Annotated[
-        Path | None,
-        typer.Option(help="Keep each finished entry in this folder, and take those that the same code left there."),
+        Path | None, typer.Option(help="Keep each finished entry in this folder, and take those that the same code left there.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:

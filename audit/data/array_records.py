@@ -87,13 +87,7 @@ LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
 
 
 def make_source(
-    origin: str,
-    names: Sequence[str],
-    sha256: str,
-    parts: Sequence[Part],
-    scalings: Sequence[Scaling],
-    *,
-    classes: int | None,
+    origin: str, names: Sequence[str], sha256: str, parts: Sequence[Part], scalings: Sequence[Scaling], *, classes: int | None
 ) -> Source:
     """The source of one part, or of a part and a test part.
 

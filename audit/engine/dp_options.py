@@ -77,11 +77,7 @@ class Augmentation:
     """
 
     def __init__(
-        self,
-        technique: Technique,
-        seeds: tuple[Seed, ...],
-        shape: tuple[int, ...],
-        counters: torch.device | None = None,
+        self, technique: Technique, seeds: tuple[Seed, ...], shape: tuple[int, ...], counters: torch.device | None = None
     ) -> None:
         if (technique.flip or technique.shift) and len(shape) != 3:
             raise ConfigError(f"flip and shift need images (channels, height, width); the records have shape {shape}")

@@ -185,9 +185,7 @@ def _near_decisions(program: Program, late: Attempt, early: list[Attempt]) -> li
 
 
 def _accuse(
-    program: Program,
-    attempts: list[Attempt],
-    claim: ReplayClaim,
+    program: Program, attempts: list[Attempt], claim: ReplayClaim
 ) -> tuple[Accusation | None, tuple[ProgramRun, ProgramRun]]:
     for runs, comparison, sides in attempts:
         accusation = exceeded_law(program, sides, runs, claim) if comparison.error is None else None

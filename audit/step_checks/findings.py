@@ -95,13 +95,7 @@ def pass_finding(check: str, message: str, measurement: float | None = None, cla
 
 
 def failure(
-    check: str,
-    message: str,
-    *,
-    fix: str,
-    witness: Replay | None,
-    measurement: float | None = None,
-    claim: float | None = None,
+    check: str, message: str, *, fix: str, witness: Replay | None, measurement: float | None = None, claim: float | None = None
 ) -> Finding:
     """Return the finding of a property that the witness refutes."""
     return Finding(

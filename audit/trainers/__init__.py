@@ -1,6 +1,3 @@
 """Ways to train, one a file."""
 
-PLUGINS = {
-    "dpsgd": "_ensemble:DpSgdTrainer",
-    "sgd": "_ensemble:SgdTrainer",
-}
+PLUGINS = {"dpsgd": "_ensemble:DpSgdTrainer", "sgd": "_ensemble:SgdTrainer"}

@@ -171,12 +171,7 @@ def _survey_step(name: str, step: Any, trainings: bool) -> Entry:
     sample = (stream.normal(size=(16, 6)).astype(np.float32), stream.integers(3, size=16))
     start = time.process_time()
     report = check_step(
-        step,
-        small_parameters(),
-        sample,
-        noise_multiplier=PLAN.noise_multiplier,
-        clip_norm=PLAN.clip_norm,
-        divisor=PLAN.divisor,
+        step, small_parameters(), sample, noise_multiplier=PLAN.noise_multiplier, clip_norm=PLAN.clip_norm, divisor=PLAN.divisor
     )
     return Entry(
         name=name,
@@ -221,11 +216,7 @@ def _survey_release(name: str, release: _releases.ZooRelease, trainings: bool) -
     )
 
 
-_KINDS: Mapping[str, Callable[[str, Any, bool], Entry]] = {
-    STEPS: _survey_step,
-    LOOPS: _survey_loop,
-    RELEASES: _survey_release,
-}
+_KINDS: Mapping[str, Callable[[str, Any, bool], Entry]] = {STEPS: _survey_step, LOOPS: _survey_loop, RELEASES: _survey_release}
 
 
 def claim_epsilon(noise_multiplier: float) -> float:

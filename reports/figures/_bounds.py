@@ -133,13 +133,7 @@ def _compare_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[Repo
         kind = [bound for bound in bounds if (bound.family is None) is free]
         return max(kind, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
-    return Bar(
-        name=name,
-        free=largest(True),
-        inside=largest(False),
-        claims=mechanism.claims,
-        void=_is_void(mechanism),
-    )
+    return Bar(name=name, free=largest(True), inside=largest(False), claims=mechanism.claims, void=_is_void(mechanism))
 
 
 def _part(epsilon: float, claim: Claim) -> str:

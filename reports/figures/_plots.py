@@ -26,12 +26,7 @@ Floats = NDArray[np.float64]
 INK = "#1b2733"
 SOFT = "#5b6670"
 FAINT = "#d9dee3"
-COLOURS = {
-    Tone.CLAIM: "#1f5fa8",
-    Tone.MEASURED: "#b3321f",
-    Tone.CHANCE: "#7a848c",
-    Tone.PLAIN: INK,
-}
+COLOURS = {Tone.CLAIM: "#1f5fa8", Tone.MEASURED: "#b3321f", Tone.CHANCE: "#7a848c", Tone.PLAIN: INK}
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1, 2)))
 WIDTH_MM = 166.0
 PIXELS_PER_INCH = 150

@@ -81,10 +81,7 @@ def written_form(event: Event) -> WrittenForm:
     plain = shape(event)[:2] == (Repeated, PoissonSampled) and is_non_private(event)
     if unit(event) == "example" and noisy is not None:
         return DpSgd(
-            noise_multiplier=noisy.noise_multiplier,
-            clip_norm=noisy.clip_norm,
-            sample_rate=noisy.sample_rate,
-            steps=noisy.steps,
+            noise_multiplier=noisy.noise_multiplier, clip_norm=noisy.clip_norm, sample_rate=noisy.sample_rate, steps=noisy.steps
         )
     if unit(event) == "example" and plain and rate is not None:
         return NonPrivate(sample_rate=rate, steps=steps(event))

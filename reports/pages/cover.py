@@ -13,20 +13,7 @@ from reports.figures import _plots
 from reports.formats import figures
 from reports.headline import GameBound, Headline
 from reports.pages import verdict, without_claim
-from reports.pages.blocks import (
-    Block,
-    Column,
-    Mark,
-    Mono,
-    Number,
-    Numbers,
-    Paragraph,
-    Quote,
-    Strong,
-    Table,
-    Text,
-    Tone,
-)
+from reports.pages.blocks import Block, Column, Mark, Mono, Number, Numbers, Paragraph, Quote, Strong, Table, Text, Tone
 from reports.strength import Strength
 from reports.words import named
 from reports.words.language import say

@@ -99,10 +99,7 @@ def summary(report: AuditReport) -> Section:
             sentence(say("separator.clauses").join(left_out)) if left_out else say("page.nothing_is_listed_as_left"),
         ),
     ]
-    blocks: list[Block] = [
-        Paragraph(text=say(meaning)),
-        Items(items=tuple(points)),
-    ]
+    blocks: list[Block] = [Paragraph(text=say(meaning)), Items(items=tuple(points))]
     if not attacks:
         blocks.append(Missing(what=say("page.attacks_none_was_run")))
     elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):

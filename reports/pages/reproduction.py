@@ -37,10 +37,7 @@ def reproduce(report: AuditReport) -> Section:
             else provenance.platform,
         ),
         (say("cover.report"), say("page.schema", id=report.id, schema=report.schema)),
-        (
-            say("page.check_this_copy"),
-            (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of")),
-        ),
+        (say("page.check_this_copy"), (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of"))),
     ]
     columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows), small=True)]

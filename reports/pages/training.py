@@ -91,10 +91,7 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     access = images.get(_plots.file_name("access", mechanism.name))
     blocks += [figure_block(access)] if access else []
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
-    return (
-        Section(title=training_title(report, mechanism), blocks=tuple(blocks)),
-        *games,
-    )
+    return (Section(title=training_title(report, mechanism), blocks=tuple(blocks)), *games)
 
 
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:

@@ -191,10 +191,7 @@ def proof(report: AuditReport, place: GameBound) -> str:
     """A bound for any mechanism with its confidence and its own ceiling game."""
     bound = place.bound
     return say(
-        "proof",
-        epsilon=down(read_epsilon(bound)),
-        confidence=confidence(report.confidence),
-        ceiling=down(read_ceiling(bound)),
+        "proof", epsilon=down(read_epsilon(bound)), confidence=confidence(report.confidence), ceiling=down(read_ceiling(bound))
     )
 
 

@@ -100,15 +100,7 @@ def rates(game: GameResult, with_claim: bool) -> Table:
         for point in attack.tpr_at:
             first: tuple[Text, ...] = (Mono(attack.scorer), target(point.target_fpr))
             if point.tpr is None or point.false_positives is None or point.true_positives is None:
-                rows.append(
-                    (
-                        *first,
-                        *_absence(point, nonmembers),
-                        "",
-                        "",
-                        _limit(point.allowed),
-                    )
-                )
+                rows.append((*first, *_absence(point, nonmembers), "", "", _limit(point.allowed)))
                 continue
             interval = say("game_table.to", rate=rate(point.lower, members, "down"), rate_2=rate(point.upper, members, "up"))
             hits = say("game_table.of", count=count(point.true_positives), count_2=count(members))

@@ -31,17 +31,7 @@ from audit.stats.curves.random_allocation import random_allocation
 Array = NDArray[np.float64]
 _HALVINGS = 200
 _EXAMPLES = 40  # chances of either score that are tried
-_ATTAINED = (
-    ApproximateDp,
-    Composed,
-    Exponential,
-    Gaussian,
-    Laplace,
-    NonPrivate,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
+_ATTAINED = (ApproximateDp, Composed, Exponential, Gaussian, Laplace, NonPrivate, PoissonSampled, RandomizedResponse, Repeated)
 
 
 def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 (one arm a kind)

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from audit.accounting.accountants import _closed_forms
 from audit.accounting.accountants._amplified import largest_loss
 from audit.core.adjacency import Adjacency
-from audit.core.events import (
-    Composed,
-    Event,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
+from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
 from audit.stats.curves import counted_events, renyi, tradeoff
 
 Array = NDArray[np.float64]

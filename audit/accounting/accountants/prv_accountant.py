@@ -49,10 +49,7 @@ class PrvAccountant:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             accountant = library.PRVAccountant(
-                prvs=[prv for prv, _ in parts],
-                max_self_compositions=counts,
-                eps_error=self.error,
-                delta_error=delta / 1000,
+                prvs=[prv for prv, _ in parts], max_self_compositions=counts, eps_error=self.error, delta_error=delta / 1000
             )
             figures = accountant.compute_epsilon(delta, counts)
         epsilon = figures[_SIDES.index(self.side)]

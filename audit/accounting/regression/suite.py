@@ -175,11 +175,7 @@ class CaseAnswer:
 
 
 def run(
-    accountant: Accountant,
-    cases: Iterable[Case],
-    *,
-    seconds: float = SECONDS,
-    progress: Callable[[Result], None] | None = None,
+    accountant: Accountant, cases: Iterable[Case], *, seconds: float = SECONDS, progress: Callable[[Result], None] | None = None
 ) -> tuple[Result, ...]:
     """Return what every case says about the accountant; a case that takes more than `seconds` of CPU is a CRASH.
 

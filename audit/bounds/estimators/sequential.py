@@ -168,12 +168,7 @@ class Sequential:
         return None if self.family == "any" else parameter
 
     def _bound(
-        self,
-        path: sequential.BettingPath,
-        against: betting_claims.Hypotheses,
-        delta: float,
-        confidence: float,
-        like: Scores,
+        self, path: sequential.BettingPath, against: betting_claims.Hypotheses, delta: float, confidence: float, like: Scores
     ) -> LowerBound:
         mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
         significance = 1 - checks.open_probability(confidence, "confidence")

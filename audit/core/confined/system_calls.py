@@ -79,10 +79,7 @@ def rules(process: int) -> dict[str, Rule]:
     return {
         "open": ((Test(1, _NOT_READING, 0),),),
         "openat": ((Test(2, _NOT_READING, 0),),),
-        "mmap": (
-            (Test(3, _MAP_SHARED | excess, 0),),
-            (Test(3, _MAP_ANONYMOUS | excess, 0), Test(2, _PROT_WRITE, 0)),
-        ),
+        "mmap": ((Test(3, _MAP_SHARED | excess, 0),), (Test(3, _MAP_ANONYMOUS | excess, 0), Test(2, _PROT_WRITE, 0))),
         "clone": ((Test(0, _THREAD | _NAMESPACES, _THREAD),),),
         "kill": choices(0, (process,)),
         "tgkill": choices(0, (process,)),

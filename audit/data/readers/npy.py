@@ -16,16 +16,7 @@ from audit.core.mapped_files import MappedFile, map_array
 from audit.core.record_arrays import RawArray, SideBySide, scale_numbers
 from audit.data import typed
 from audit.data.array_records import LABELS, find_scaling, image_axes, make_source, refuse_large
-from audit.data.source import (
-    DAMAGE,
-    NO_SCALING,
-    Part,
-    Source,
-    combined_digests,
-    locate,
-    no_file,
-    numbered,
-)
+from audit.data.source import DAMAGE, NO_SCALING, Part, Source, combined_digests, locate, no_file, numbered
 
 _ROWS = 4096
 

@@ -10,14 +10,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.archives import only_keys, read_npz
 from audit.data.array_records import LABELS, find_scaling, image_axes, make_source, side_by_side
-from audit.data.source import (
-    Part,
-    Source,
-    combined_sha256,
-    finite_inputs,
-    locate,
-    read_bytes,
-)
+from audit.data.source import Part, Source, combined_sha256, finite_inputs, locate, read_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,7 @@ class StepNoise:
     """
 
     def __init__(
-        self,
-        source: NoiseSource,
-        private: NoisySteps,
-        adaptive: AdaptiveNorms | None,
-        encoder: Sequence[float],
-        like: Tensor,
+        self, source: NoiseSource, private: NoisySteps, adaptive: AdaptiveNorms | None, encoder: Sequence[float], like: Tensor
     ) -> None:
         self._source = CorrelatedNoise(source, encoder) if encoder else source
         self._encoder = Encoder(encoder) if encoder else None

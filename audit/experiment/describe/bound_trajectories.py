@@ -26,11 +26,7 @@ def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, 
             seed = models.prepared_game.seed.child("bounds", index)
             rows = [
                 bounding.bounds(
-                    score(models, attack, steps),
-                    attack.estimators,
-                    delta=budget.delta,
-                    confidence=budget.level,
-                    seed=seed,
+                    score(models, attack, steps), attack.estimators, delta=budget.delta, confidence=budget.level, seed=seed
                 )
                 for steps in checkpoints
             ]

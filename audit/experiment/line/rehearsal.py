@@ -123,9 +123,7 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
     try:
         values_by_signal = RepeatingModels(
-            ensemble=models,
-            products=dict.fromkeys(sources, silent),
-            looks=len(checkpoints(game_design, canaries, steps)),
+            ensemble=models, products=dict.fromkeys(sources, silent), looks=len(checkpoints(game_design, canaries, steps))
         ).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{game_design.name}: {error}") from error

@@ -27,11 +27,7 @@ def excess_limits(successes: tuple[int, int], attacks: tuple[int, int], signific
     quarter = significance / 4
     lows = [float(rate_lower(*pair, quarter)) for pair in ((hits, count), (control_hits, control_count))]
     highs = [float(rate_upper(*pair, quarter)) for pair in ((hits, count), (control_hits, control_count))]
-    return (
-        _beyond(hits / count, control_hits / control_count),
-        _beyond(lows[0], highs[1]),
-        _beyond(highs[0], lows[1]),
-    )
+    return (_beyond(hits / count, control_hits / control_count), _beyond(lows[0], highs[1]), _beyond(highs[0], lows[1]))
 
 
 def _beyond(rate: float, control: float) -> float:

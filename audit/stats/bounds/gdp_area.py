@@ -14,13 +14,7 @@ from scipy import special
 
 from audit.stats.bounds import rank_sums, roots
 from audit.stats.bounds.critical_ranks import LUCK, class_edges
-from audit.stats.bounds.least_favourable import (
-    COARSEST,
-    auc_mu,
-    auc_scores,
-    gdp_separation_ceiling,
-    simulated_sums,
-)
+from audit.stats.bounds.least_favourable import COARSEST, auc_mu, auc_scores, gdp_separation_ceiling, simulated_sums
 from audit.stats.bounds.shifts import LIFT, Positions
 from audit.stats.bounds.validation import Array, Counts
 

@@ -127,12 +127,7 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
         return True
     subset = np.arange(len(walk.guesses))[::-1][::2][::-1]
     return one_run_guesses.refutes(
-        walk.guesses[subset],
-        walk.correct[subset],
-        coins=walk.coins,
-        epsilon=last,
-        delta=walk.delta,
-        significance=significance,
+        walk.guesses[subset], walk.correct[subset], coins=walk.coins, epsilon=last, delta=walk.delta, significance=significance
     )
 
 

@@ -21,9 +21,7 @@ def by_rank_bound(ranking: Memberships, *, delta: float, significance: float, ra
     low = geometric_grid(members, members // 2, ratio)
     level = significance / (2 * (len(high) + len(low)))
     from_top = rates_epsilon(
-        order_rate_upper(high, nonmembers, level),
-        rate_upper(members - members_above(ranking)[high - 1], members, level),
-        delta,
+        order_rate_upper(high, nonmembers, level), rate_upper(members - members_above(ranking)[high - 1], members, level), delta
     )
     from_bottom = rates_epsilon(
         rate_upper(nonmembers - nonmembers_below(ranking)[low - 1], nonmembers, level),

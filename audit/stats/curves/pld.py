@@ -118,11 +118,7 @@ def _worst(ends: Ends) -> tuple[float, float]:
 
 
 def _refine(
-    ends: Ends,
-    pairs: Mapping[Direction, Sequence[tuple[LossPair, int]]],
-    density: float,
-    tolerance: float,
-    delta: float,
+    ends: Ends, pairs: Mapping[Direction, Sequence[tuple[LossPair, int]]], density: float, tolerance: float, delta: float
 ) -> Ends:
     """The ends of each direction on a grid of this density, if they are not close enough and may still be the worst."""
     floor, closer = _worst(ends)[0], dict(ends)

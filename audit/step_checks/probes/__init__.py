@@ -1,6 +1,3 @@
 """Probes of a step, one property each."""
 
-PLUGINS = {
-    "elsewhere": "_state:Elsewhere",
-    "state": "_state:State",
-}
+PLUGINS = {"elsewhere": "_state:Elsewhere", "state": "_state:State"}
