@@ -29,7 +29,6 @@ class FigureScorer:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model; no references."""
         return Needs(signals={Logits()}, reductions={OutputFigures(figure=self.figure)})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

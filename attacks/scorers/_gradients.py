@@ -40,7 +40,6 @@ class GradientNorm:
 
     @property
     def needs(self) -> Needs:
-        """Final weights; one reference if calibrated."""
         return Needs(signals={_SIGNALS[self.layer]}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -68,7 +67,6 @@ class GradientProduct:
 
     @property
     def needs(self) -> Needs:
-        """All steps, and gradient canaries."""
         return Needs(signals={StepProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -94,7 +92,6 @@ class WeightDifference:
 
     @property
     def needs(self) -> Needs:
-        """Final weights and gradient canaries."""
         return Needs(signals={WeightProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -43,7 +43,6 @@ class Boundary:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels of the final model; one reference if calibrated."""
         return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -81,7 +80,6 @@ class LabelOnly:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels; one reference if calibrated."""
         return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
     @property
@@ -126,7 +124,6 @@ class NoiseRobustness:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels of noisy copies; four references if calibrated."""
         return Needs(signals={self._signal}, references=4 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -40,7 +40,6 @@ class LearnedCombination:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and two references."""
         reductions = {Confidences(temperature=degree) for degree in learned_score.TEMPERATURES}
         return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=2)
 
@@ -77,7 +76,6 @@ class NearRecords:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model for records with known inputs, and three references."""
         return Needs(signals={NearbyConfidences()}, references=3)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -112,7 +110,6 @@ class ShadowClassifier:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and one reference."""
         return Needs(signals={Logits()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -163,7 +160,6 @@ class WhiteBoxClassifier:
 
     @property
     def needs(self) -> Needs:
-        """Final weights and four references."""
         return Needs(
             signals={Logits(), GradientNorms()},
             optional={LastGradientNorms(), ClassDistances()},
@@ -207,7 +203,6 @@ class Trajectory:
 
     @property
     def needs(self) -> Needs:
-        """All steps and four references."""
         return Needs(signals={LossTrajectory()}, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -231,7 +226,6 @@ class ShadowModels:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model on queries, and four shadow models."""
         return Needs(signals={QueryConfidences()}, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

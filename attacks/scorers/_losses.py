@@ -24,7 +24,6 @@ class Loss:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model; no references."""
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -50,7 +49,6 @@ class Offset:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and one reference."""
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -35,7 +35,6 @@ class AttackP:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and one reference."""
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -64,7 +63,6 @@ class AttackR:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and two references."""
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -102,7 +100,6 @@ class ReferenceQuantile:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and two references."""
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -154,7 +151,6 @@ class QuantileRegression:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model, and records that are known nonmembers; no references."""
         return Needs(signals={Logits(), NonmemberMedians()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -51,7 +51,6 @@ class RoundScorer:
 
     @property
     def needs(self) -> Needs:
-        """The signal of what the party sees, and canary clients or examples."""
         return Needs(signals={self.signal()})
 
 
@@ -85,7 +84,6 @@ class ViewScorer:
 
     @property
     def needs(self) -> Needs:
-        """The signal of what the party sees, and canary clients."""
         return Needs(signals={VIEWS[self.view]()})
 
     def products(self, target: View) -> Array:

@@ -41,7 +41,6 @@ class Extraction:
 
     @property
     def needs(self) -> Needs:
-        """Continuations; no references."""
         return Needs(signals={Continuations() if self.beams == 1 else BeamContinuations(beams=self.beams)})
 
     @property
@@ -80,7 +79,6 @@ class DiscoverableExtraction:
 
     @property
     def needs(self) -> Needs:
-        """Log-probabilities of tokens; no references."""
         return Needs(signals={TokenLogProbabilities()})
 
     @property
@@ -120,7 +118,6 @@ class Exposure:
 
     @property
     def needs(self) -> Needs:
-        """Ranks of secrets, or extrapolated ones; no references."""
         return Needs(signals={self._signal()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -32,7 +32,6 @@ class MinK:
 
     @property
     def needs(self) -> Needs:
-        """Log-probabilities of tokens; no references."""
         return Needs(signals={TokenLogProbabilities()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -61,7 +60,6 @@ class MinKPlusPlus:
 
     @property
     def needs(self) -> Needs:
-        """Log-probabilities and distributions of tokens; no references."""
         return Needs(signals={TokenLogProbabilities(), TokenMoments()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -82,7 +80,6 @@ class ZlibRatio:
 
     @property
     def needs(self) -> Needs:
-        """Losses and compressed sizes; no references."""
         return Needs(signals={Losses(), CompressedSizes()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
@@ -105,7 +102,6 @@ class ReferenceDifference:
 
     @property
     def needs(self) -> Needs:
-        """Losses under the model and under the one that training began from; no references."""
         return Needs(signals={Losses(), InitialLosses()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

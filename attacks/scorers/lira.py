@@ -72,7 +72,6 @@ class Lira:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and at least two references."""
         if self.augmentations > 1:
             return Needs(signals={AugmentedLogits(views=self.augmentations)}, references=2)
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)

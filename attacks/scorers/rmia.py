@@ -51,7 +51,6 @@ class Rmia:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and one reference (three for the population form)."""
         grid = GRID if self.temperature is None else (self.temperature,)
         reductions = {Confidences(temperature=degree) for degree in grid}
         fewest = 3 if self.population else 1
