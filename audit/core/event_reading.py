@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from audit.core import checks
+from audit.core import checks, events
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.events import (
-    Composed,
-    Event,
-    Gaussian,
-    Grouped,
-    NonPrivate,
-    PoissonSampled,
-    ReleaseEvent,
-    Repeated,
-    SampledWithoutReplacement,
-    Unit,
-)
 
 _SIZES = ("example", "document", "user", "client")  # units, the smaller first
 Phase = tuple[float, float, int]  # noise multiplier, sample rate, steps: as given, without conversion
@@ -48,21 +36,21 @@ class NoisySteps:
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
 
 
-def parts(event: Event) -> tuple[Event, ...]:
+def parts(event: events.Event) -> tuple[events.Event, ...]:
     """Return the events right below this one, () for a leaf: its field `mechanism` or `parts`, of whatever kind it is."""
     if hasattr(event, "mechanism"):
         return (event.mechanism,)
     return tuple(getattr(event, "parts", ()))
 
 
-def nodes(event: Event) -> Iterator[Event]:
+def nodes(event: events.Event) -> Iterator[events.Event]:
     """Yield the event and all that is below it."""
     yield event
     for part in parts(event):
         yield from nodes(part)
 
 
-def rebuilt(event: Event, edit: Callable[[Event], Event]) -> Event:
+def rebuilt(event: events.Event, edit: Callable[[events.Event], events.Event]) -> events.Event:
     """Return the event with `edit` applied to every node, from the leaves up.
 
     >>> rebuilt(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), lambda node: node)
@@ -75,7 +63,7 @@ def rebuilt(event: Event, edit: Callable[[Event], Event]) -> Event:
     return edit(event)
 
 
-def kinds(event: Event) -> frozenset[type]:
+def kinds(event: events.Event) -> frozenset[type]:
     """Return the classes of the event and of all its parts.
 
     >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
@@ -84,7 +72,7 @@ def kinds(event: Event) -> frozenset[type]:
     return frozenset({type(event)}).union(*(kinds(part) for part in parts(event)))
 
 
-def shape(event: Event) -> tuple[type, ...]:
+def shape(event: events.Event) -> tuple[type, ...]:
     """Return the classes of the event and of all that is below it, from the root down.
 
     >>> [kind.__name__ for kind in shape(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3))]
@@ -93,23 +81,23 @@ def shape(event: Event) -> tuple[type, ...]:
     return tuple(type(node) for node in nodes(event))
 
 
-def repetition(event: Event) -> Repeated | None:
+def repetition(event: events.Event) -> events.Repeated | None:
     """Return the event if it repeats one mechanism; None for any other."""
     match event:
-        case Repeated():
+        case events.Repeated():
             return event
     return None
 
 
-def releases(event: Event) -> Iterator[ReleaseEvent]:
+def releases(event: events.Event) -> Iterator[events.ReleaseEvent]:
     """Yield the leaves of the tree, each once, however often it is repeated."""
-    if isinstance(event, ReleaseEvent):
+    if isinstance(event, events.ReleaseEvent):
         yield event
     for part in parts(event):
         yield from releases(part)
 
 
-def unit(event: Event) -> Unit:
+def unit(event: events.Event) -> events.Unit:
     """Return the unit of privacy whose contributions the event bounds; "example" if nothing is released.
 
     Raises:
@@ -126,43 +114,43 @@ def unit(event: Event) -> Unit:
     return units[0] if units else "example"
 
 
-def steps(event: Event) -> int:
+def steps(event: events.Event) -> int:
     """Return how many releases the event makes, one after the other.
 
     >>> steps(Composed(parts=(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), Gaussian(noise_multiplier=1.0))))
     4
     """
     match event:
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             return count * steps(inner)
-        case Composed():
+        case events.Composed():
             return sum(steps(part) for part in event.parts)
-        case PoissonSampled() | SampledWithoutReplacement() | Grouped():
+        case events.PoissonSampled() | events.SampledWithoutReplacement() | events.Grouped():
             return steps(event.mechanism)
         case MatrixFactorization():
             return event.steps
     return 1
 
 
-def sample_rate(event: Event) -> float | None:
+def sample_rate(event: events.Event) -> float | None:
     """Return the chance of a record to take part in a release; None if it differs, or batches have a fixed size."""
     match event:
-        case PoissonSampled():
+        case events.PoissonSampled():
             inner = sample_rate(event.mechanism)
             return None if inner is None else event.sample_rate * inner
-        case SampledWithoutReplacement() | MatrixFactorization():
+        case events.SampledWithoutReplacement() | MatrixFactorization():
             return None
     rates = {sample_rate(part) for part in parts(event)} or {1.0}
     return rates.pop() if len(rates) == 1 else None
 
 
-def is_non_private(event: Event) -> bool:
+def is_non_private(event: events.Event) -> bool:
     """Return whether every release shows its input, so that there is nothing to account for."""
     leaves = list(releases(event))
-    return bool(leaves) and {type(leaf) for leaf in leaves} == {NonPrivate}
+    return bool(leaves) and {type(leaf) for leaf in leaves} == {events.NonPrivate}
 
 
-def noisy_steps(event: Event | None) -> NoisySteps | None:
+def noisy_steps(event: events.Event | None) -> NoisySteps | None:
     """Return noise, clip norm, rate and steps of DP-SGD; None for any other event, and for None.
 
     >>> step = PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0, clip_norm=0.5), sample_rate=0.1)
@@ -170,13 +158,15 @@ def noisy_steps(event: Event | None) -> NoisySteps | None:
     NoisySteps(noise_multiplier=2.0, clip_norm=0.5, sample_rate=0.1, steps=5)
     """
     match event:
-        case Repeated(mechanism=PoissonSampled(mechanism=Gaussian() as release, sample_rate=rate), count=count):
+        case events.Repeated(
+            mechanism=events.PoissonSampled(mechanism=events.Gaussian() as release, sample_rate=rate), count=count
+        ):
             noise = release.noise_multiplier
             return NoisySteps(noise_multiplier=noise, clip_norm=release.clip_norm, sample_rate=rate, steps=count)
     return None
 
 
-def sum_noise(event: Event) -> float | None:
+def sum_noise(event: events.Event) -> float | None:
     """Return the noise multiplier of an event that releases noisy sums of clipped gradients, step by step; None for any other.
 
     >>> sum_noise(MatrixFactorization(noise_multiplier=2.0, coefficients=(1.0, 0.5), steps=3))
@@ -188,7 +178,7 @@ def sum_noise(event: Event) -> float | None:
     return None if noisy is None else noisy.noise_multiplier
 
 
-def phases(event: Event) -> tuple[Phase, ...]:
+def phases(event: events.Event) -> tuple[Phase, ...]:
     """Return the event as phases of DP-SGD, in order.
 
     Raises:
@@ -198,23 +188,23 @@ def phases(event: Event) -> tuple[Phase, ...]:
     ((2.0, 0.1, 5),)
     """
     match event:
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             return ((noise, 1.0, 1),)
-        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
+        case events.PoissonSampled(mechanism=events.Gaussian(noise_multiplier=noise), sample_rate=rate):
             return ((noise, rate, 1),)
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             parts = phases(inner)
             if len(parts) == 1:
                 noise, rate, number = parts[0]
                 return ((noise, rate, number * count),)
             return parts * count
-        case Composed():
+        case events.Composed():
             unit(event)  # releases about different units do not add up
             return tuple(phase for part in event.parts for phase in phases(part))
     raise UnsupportedMechanism(f"{event} is not made of DP-SGD phases only, and this accountant knows nothing else")
 
 
-def single_phase(event: Event) -> Phase:
+def single_phase(event: events.Event) -> Phase:
     """Return the event as one phase of DP-SGD.
 
     Raises:
@@ -226,7 +216,7 @@ def single_phase(event: Event) -> Phase:
     raise UnsupportedMechanism(f"{event} has {len(parts)} phases; this accountant takes exactly one")
 
 
-def first_steps(event: Event, count: int) -> Event:
+def first_steps(event: events.Event, count: int) -> events.Event:
     """Return what has been released after `count` of the event's releases; the whole event if it has no more.
 
     >>> first_steps(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=9), 3).count
@@ -235,19 +225,19 @@ def first_steps(event: Event, count: int) -> Event:
     if count >= steps(event):
         return event
     match event:
-        case Repeated(mechanism=inner):
+        case events.Repeated(mechanism=inner):
             complete, remainder = divmod(count, steps(inner))
-            full = Repeated(mechanism=inner, count=complete)
-            return Composed(parts=(full, first_steps(inner, remainder))) if remainder else full
-        case Composed():
+            full = events.Repeated(mechanism=inner, count=complete)
+            return events.Composed(parts=(full, first_steps(inner, remainder))) if remainder else full
+        case events.Composed():
             parts, step_count = [], 0
             for part in event.parts:
                 if step_count < count:
                     parts.append(first_steps(part, count - step_count))
                 step_count += steps(part)
-            return Composed(parts=tuple(parts))
-        case PoissonSampled() | SampledWithoutReplacement() | Grouped():
+            return events.Composed(parts=tuple(parts))
+        case events.PoissonSampled() | events.SampledWithoutReplacement() | events.Grouped():
             return replace(event, mechanism=first_steps(event.mechanism, count))
         case MatrixFactorization():
             return replace(event, steps=count)
-    return Composed(parts=())
+    return events.Composed(parts=())

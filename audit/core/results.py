@@ -12,21 +12,11 @@ from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
-from audit.core import checks
+from audit.core import checks, lower_bounds
 from audit.core.claims import Claim, Outcome, Verdict, name_condition, show_figure, show_proof, split_by_condition
 from audit.core.costs import CostSheet
 from audit.core.events import Event
 from audit.core.game_results import GameResult
-from audit.core.lower_bounds import (
-    FamilyBound,
-    LowerBound,
-    ReportedBound,
-    ReportedTrajectory,
-    VoidBound,
-    read_ceiling,
-    read_epsilon,
-    require_reported,
-)
 from audit.core.preflight import Preflight
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
 from audit.core.rounding import decimals, down, places_apart, up
@@ -121,7 +111,7 @@ class MechanismResult:
     mechanism: Event | None
     claims: tuple[Claim, ...]
     trajectories: tuple[Trajectory, ...]
-    bound_trajectories: tuple[ReportedTrajectory, ...]
+    bound_trajectories: tuple[lower_bounds.ReportedTrajectory, ...]
     games: tuple[GameResult, ...]
     verdicts: tuple[Verdict, ...]
     outcome: Outcome | None
@@ -134,20 +124,20 @@ class MechanismResult:
 
     def __post_init__(self) -> None:
         verdict_bounds = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)
-        require_reported((*self.all_bounds, *verdict_bounds), self.name, void=self.is_void)
+        lower_bounds.require_reported((*self.all_bounds, *verdict_bounds), self.name, void=self.is_void)
 
     @property
-    def bounds(self) -> list[LowerBound]:
+    def bounds(self) -> list[lower_bounds.LowerBound]:
         """Return what is proven for any mechanism, of all games; nothing if the audit is void."""
-        return [bound for bound in self.all_bounds if isinstance(bound, LowerBound)]
+        return [bound for bound in self.all_bounds if isinstance(bound, lower_bounds.LowerBound)]
 
     @property
-    def bounds_inside(self) -> list[FamilyBound]:
+    def bounds_inside(self) -> list[lower_bounds.FamilyBound]:
         """Return what is proven inside a family only, of all games; nothing if the audit is void."""
-        return [bound for bound in self.all_bounds if isinstance(bound, FamilyBound)]
+        return [bound for bound in self.all_bounds if isinstance(bound, lower_bounds.FamilyBound)]
 
     @property
-    def all_bounds(self) -> tuple[ReportedBound, ...]:
+    def all_bounds(self) -> tuple[lower_bounds.ReportedBound, ...]:
         """Return the bounds of all games, of every type."""
         return tuple(bound for game in self.games for bound in game.bounds)
 
@@ -209,7 +199,7 @@ class AuditReport:
             for result in self.mechanisms
             for claim in result.claims
             for bound in result.all_bounds
-            for value in (read_epsilon(bound), read_ceiling(bound))
+            for value in (lower_bounds.read_epsilon(bound), lower_bounds.read_ceiling(bound))
         )
 
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
@@ -261,7 +251,7 @@ class AuditReport:
                 for verdict in result.verdicts
             ]
             bounds = [
-                [*place, bound.estimator, name_condition(bound), show_figure(bound), down(read_ceiling(bound))]
+                [*place, bound.estimator, name_condition(bound), show_figure(bound), down(lower_bounds.read_ceiling(bound))]
                 for *place, bound in _places_bounds(self.mechanisms)
             ]
         parts = [
@@ -275,12 +265,12 @@ class AuditReport:
         return "".join(parts)
 
 
-def _largest(result: MechanismResult) -> Iterator[ReportedBound]:
+def _largest(result: MechanismResult) -> Iterator[lower_bounds.ReportedBound]:
     """The largest bound of each type; of a void audit the largest of all."""
-    for kind in (LowerBound, FamilyBound, VoidBound):
+    for kind in (lower_bounds.LowerBound, lower_bounds.FamilyBound, lower_bounds.VoidBound):
         bounds = [bound for bound in result.all_bounds if isinstance(bound, kind)]
         if bounds:
-            yield max(bounds, key=read_epsilon)
+            yield max(bounds, key=lower_bounds.read_epsilon)
 
 
 def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
@@ -291,7 +281,7 @@ def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]
             yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, *proven, verdict.reason
 
 
-def _places_bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[str, str, str, ReportedBound]]:
+def _places_bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[str, str, str, lower_bounds.ReportedBound]]:
     """Every bound with its training, game and attack."""
     for result in mechanisms:
         for game in result.games:
@@ -304,8 +294,8 @@ def _places_bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[str,
 def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result, game, attack, bound in _places_bounds(mechanisms):
         epsilon, inside, _ = split_by_condition(bound)
-        void = bound.void_epsilon if isinstance(bound, VoidBound) else None
-        figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, read_ceiling(bound)
+        void = bound.void_epsilon if isinstance(bound, lower_bounds.VoidBound) else None
+        figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, lower_bounds.read_ceiling(bound)
         yield result, game, attack, bound.estimator, *figures
 
 

@@ -10,29 +10,18 @@ from numpy.typing import NDArray
 from audit.accounting.accountants._amplified import above_propose_test_release, largest_loss
 from audit.accounting.accountants._closed_forms import divergences
 from audit.accounting.accountants._rewriting import known_uncut
-from audit.core import checks
+from audit.core import checks, events
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.deployed_procedures import ProposeTestRelease
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.event_reading import is_non_private, nodes
-from audit.core.events import (
-    ApproximateDp,
-    Composed,
-    Concentrated,
-    Event,
-    Exponential,
-    Gaussian,
-    NonPrivate,
-    PoissonSampled,
-    Repeated,
-)
 from audit.core.version import __version__
 from audit.stats.curves import renyi
 
 
-def adaptive_divergences(event: Event, adjacency: Adjacency, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def adaptive_divergences(event: events.Event, adjacency: Adjacency, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the divergences of all releases added up, at each order; infinite if nothing hides a record.
 
     Raises:
@@ -50,7 +39,11 @@ def adaptive_divergences(event: Event, adjacency: Adjacency, orders: NDArray[np.
 
 
 def _claim(
-    mechanism: Event, delta: float, adjacency: Adjacency, name: str, epsilon: Callable[[Event, float, Adjacency], float]
+    mechanism: events.Event,
+    delta: float,
+    adjacency: Adjacency,
+    name: str,
+    epsilon: Callable[[events.Event, float, Adjacency], float],
 ) -> Claim:
     checks.open_probability(delta, "delta")
     mechanism, delta = decode(encode(mechanism)), float(delta)  # values are checked again: a NaN passes most comparisons
@@ -73,7 +66,7 @@ class ConcentratedFilter:
         Whitehouse, Ramdas, Rogers, Wu 2023, arXiv 2203.05481, Theorem 1. Bun, Steinke 2016, arXiv 1605.02065.
     """
 
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """Return the claim at `delta`; infinite if nothing hides a record, or the releases' own deltas use it up.
 
         Raises:
@@ -81,41 +74,41 @@ class ConcentratedFilter:
         """
         return _claim(mechanism, delta, adjacency, "concentrated filter", self._epsilon)
 
-    def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
+    def _epsilon(self, mechanism: events.Event, delta: float, adjacency: Adjacency) -> float:
         rho, failure = _parameters(known_uncut(mechanism, adjacency), adjacency)
         if delta <= failure or not math.isfinite(rho):
             return math.inf
         return renyi.zcdp_epsilon(rho, delta - failure) if rho else 0.0
 
 
-def _parameters(event: Event, adjacency: Adjacency) -> tuple[float, float]:  # noqa: PLR0911 (one arm a kind)
+def _parameters(event: events.Event, adjacency: Adjacency) -> tuple[float, float]:  # noqa: PLR0911 (one arm a kind)
     """The rho of an event and the delta beside it."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             rho, failure = _parameters(inner, adjacency)
             return (count * rho, count * failure) if count else (0.0, 0.0)
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             pairs = [_parameters(part, adjacency) for part in parts]
             return math.fsum(rho for rho, _ in pairs), math.fsum(failure for _, failure in pairs)
-        case PoissonSampled(mechanism=inner, sample_rate=rate) if rate in (0, 1):
+        case events.PoissonSampled(mechanism=inner, sample_rate=rate) if rate in (0, 1):
             return _parameters(inner, adjacency) if rate else (0.0, 0.0)
-        case NonPrivate() | PoissonSampled(mechanism=NonPrivate()) | Gaussian(noise_multiplier=0):
+        case events.NonPrivate() | events.PoissonSampled(mechanism=events.NonPrivate()) | events.Gaussian(noise_multiplier=0):
             return math.inf, 0.0
-        case PoissonSampled(mechanism=Gaussian(noise_multiplier=0)):
+        case events.PoissonSampled(mechanism=events.Gaussian(noise_multiplier=0)):
             return math.inf, 0.0
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             return change**2 / (2 * float(noise) ** 2), 0.0
-        case Concentrated(rho=rho):
+        case events.Concentrated(rho=rho):
             return float(rho), 0.0
-        case Exponential(epsilon=epsilon):
+        case events.Exponential(epsilon=epsilon):
             # not / 2: losses are within an interval of length epsilon, a pure mechanism's of twice that
             return float(epsilon) ** 2 / 8, 0.0
         case ProposeTestRelease():
             return _parameters(above_propose_test_release(event), adjacency)
-        case ApproximateDp(epsilon=epsilon, delta=delta):
+        case events.ApproximateDp(epsilon=epsilon, delta=delta):
             return float(epsilon) ** 2 / 2, float(delta)
-    loss = math.inf if isinstance(event, PoissonSampled) else largest_loss(event, adjacency)
+    loss = math.inf if isinstance(event, events.PoissonSampled) else largest_loss(event, adjacency)
     if math.isinf(loss):
         raise UnsupportedMechanism(f"{event} is not known to be zCDP under {adjacency}; use the accountant 'renyi_filter'")
     return loss**2 / 2, 0.0
@@ -148,7 +141,7 @@ class RenyiFilter:
         if not 1 < self.order < math.inf:
             raise ConfigError(f"order is {self.order}; expected a number above 1")
 
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """Return the claim at `delta`; infinite if nothing hides a record.
 
         Raises:
@@ -156,7 +149,7 @@ class RenyiFilter:
         """
         return _claim(mechanism, delta, adjacency, f"Renyi filter, order {self.order:g}", self._epsilon)
 
-    def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
+    def _epsilon(self, mechanism: events.Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array([float(self.order)])
         total = adaptive_divergences(mechanism, adjacency, orders)
         return 0.0 if total[0] == 0 else renyi.epsilon_improved(tuple(orders.tolist()), total.tolist(), delta)[0]
@@ -190,7 +183,7 @@ class RenyiOdometer:
         if not self.orders or not all(1 < order < math.inf for order in self.orders):
             raise ConfigError(f"orders is {self.orders}; expected numbers above 1")
 
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """Return the claim at `delta`; infinite if nothing hides a record.
 
         Raises:
@@ -198,7 +191,7 @@ class RenyiOdometer:
         """
         return _claim(mechanism, delta, adjacency, f"Renyi odometer, {len(self.orders)} orders", self._epsilon)
 
-    def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
+    def _epsilon(self, mechanism: events.Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array(self.orders)
         total = adaptive_divergences(mechanism, adjacency, orders)
         if not total.any():

@@ -7,22 +7,10 @@ from numpy.typing import NDArray
 
 from audit.accounting.accountants._amplified import tuned_divergences
 from audit.accounting.accountants._pairs import gaussians
+from audit.core import events
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import Tuned
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import (
-    ApproximateDp,
-    Composed,
-    Concentrated,
-    Event,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-    SampledWithoutReplacement,
-)
 from audit.stats.curves import bounded_range, fixed_batches, pld, renyi, tradeoff
 from audit.stats.curves.concentrated import sampled_once_epsilon, zcdp_epsilon_floor
 
@@ -41,21 +29,21 @@ def exact_gaussian(noises: list[float], delta: float, adjacency: Adjacency) -> B
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
 
 
-def participation_chance(event: Event) -> float:
+def participation_chance(event: events.Event) -> float:
     """Return a bound on the chance that any release sees the record: if it is at most delta, epsilon is 0."""
     match event:
-        case PoissonSampled(mechanism=inner, sample_rate=rate):
+        case events.PoissonSampled(mechanism=inner, sample_rate=rate):
             return float(rate) * min(1.0, participation_chance(inner))
-        case SampledWithoutReplacement(mechanism=inner, population=population, batch=batch):
+        case events.SampledWithoutReplacement(mechanism=inner, population=population, batch=batch):
             return batch / population * min(1.0, participation_chance(inner))
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             return count * participation_chance(inner) if count else 0.0
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             return math.fsum(participation_chance(part) for part in parts)
     return 1.0
 
 
-def without_replacement(event: Event, delta: float, adjacency: Adjacency, tolerance: float) -> Bracket | None:
+def without_replacement(event: events.Event, delta: float, adjacency: Adjacency, tolerance: float) -> Bracket | None:
     """Bracket of releases on batches of fixed size, None for other events.
 
     Args:
@@ -65,7 +53,7 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency, tolera
         tolerance: relative width at which refining stops, if there is time for it.
     """
     inner, count = _equal_parts(event)
-    if not isinstance(inner, SampledWithoutReplacement):
+    if not isinstance(inner, events.SampledWithoutReplacement):
         return None
     noises = gaussians(inner.mechanism)
     if adjacency is not Adjacency.REPLACE_ONE or noises is None or min(noises, default=1.0) == 0:
@@ -82,7 +70,7 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency, tolera
     return fixed_batches.closer(ends, noise, rate, count, float(delta), tolerance=tolerance)
 
 
-def one_sample_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+def one_sample_epsilon(event: events.Event, delta: float, adjacency: Adjacency) -> Bracket | None:
     """Bracket of a single Poisson-sampled Gaussian release under add/remove, None for other events.
 
     What both hypotheses share is taken out of either, which leaves a Gaussian release at another delta or epsilon.
@@ -91,7 +79,7 @@ def one_sample_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Brac
         Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
     """
     inner, count = _equal_parts(event)
-    if count != 1 or adjacency is Adjacency.REPLACE_ONE or not isinstance(inner, PoissonSampled):
+    if count != 1 or adjacency is Adjacency.REPLACE_ONE or not isinstance(inner, events.PoissonSampled):
         return None
     noises = gaussians(inner.mechanism)
     rate = float(inner.sample_rate)
@@ -102,7 +90,7 @@ def one_sample_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Brac
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
 
 
-def concentrated_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
+def concentrated_epsilon(event: events.Event, delta: float, adjacency: Adjacency) -> Bracket | None:
     """Bracket of zCDP and Gaussian mechanisms composed: every such one above, the Gaussian one below."""
     rho = _total_rho(event, adjacency)
     if rho is None:
@@ -110,33 +98,33 @@ def concentrated_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Br
     if math.isinf(rho):
         return math.inf, math.inf
     low = tradeoff.gdp_epsilon(math.sqrt(2 * rho), float(delta)) * (1 - _ROUNDING)
-    if isinstance(event, Concentrated) and rho > 0:  # a single one may be worse than a Gaussian
+    if isinstance(event, events.Concentrated) and rho > 0:  # a single one may be worse than a Gaussian
         low = max(low, zcdp_epsilon_floor(rho, float(delta)) * (1 - _ROUNDING))
     return low, renyi.zcdp_epsilon(rho, float(delta))
 
 
-def _total_rho(event: Event, adjacency: Adjacency) -> float | None:
+def _total_rho(event: events.Event, adjacency: Adjacency) -> float | None:
     """Sum of the zCDP parameters of an event made of zCDP mechanisms and plain Gaussian ones, else None."""
     match event:
-        case Concentrated(rho=rho):
+        case events.Concentrated(rho=rho):
             return float(rho)
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
             return change**2 / (2 * float(noise) ** 2) if noise > 0 else math.inf
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             total = _total_rho(inner, adjacency)
             return None if total is None else total * count if count else 0.0
-        case Composed(parts=parts) if parts:
+        case events.Composed(parts=parts) if parts:
             rhos = [_total_rho(part, adjacency) for part in parts]
             return None if any(rho is None for rho in rhos) else sum(rho for rho in rhos if rho is not None)
     return None
 
 
-def _equal_parts(event: Event) -> tuple[Event, int]:
+def _equal_parts(event: events.Event) -> tuple[events.Event, int]:
     """The one mechanism that an event repeats, and how often; the event itself if its parts differ."""
     count, inner = 1, event
-    while isinstance(inner, Repeated | Composed):
-        if isinstance(inner, Repeated):
+    while isinstance(inner, events.Repeated | events.Composed):
+        if isinstance(inner, events.Repeated):
             count, inner = count * inner.count, inner.mechanism
         elif len(set(inner.parts)) == 1:
             count, inner = count * len(inner.parts), inner.parts[0]
@@ -145,10 +133,10 @@ def _equal_parts(event: Event) -> tuple[Event, int]:
     return inner, count
 
 
-def exponential(event: Event, delta: float) -> Bracket | None:
+def exponential(event: events.Event, delta: float) -> Bracket | None:
     """Bracket of equal exponential mechanisms, adaptively composed; None for other events."""
     inner, count = _equal_parts(event)
-    if not isinstance(inner, Exponential):
+    if not isinstance(inner, events.Exponential):
         return None
     epsilon = float(inner.epsilon)
     if epsilon == 0 or count == 0:
@@ -159,7 +147,7 @@ def exponential(event: Event, delta: float) -> Bracket | None:
     return bounded_range.epsilon_bracket(epsilon, count, float(delta), reach=reach)
 
 
-def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
+def by_divergence(event: events.Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
     """An upper end for any mixture with Renyi divergences that add up, infinite if some part has none here."""
     total = divergences(event, adjacency, np.array(orders))
     if total is None:
@@ -168,35 +156,37 @@ def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tupl
 
 
 def divergences(  # noqa: PLR0911 (one arm a kind)
-    event: Event, adjacency: Adjacency, orders: NDArray[np.float64]
+    event: events.Event, adjacency: Adjacency, orders: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
     """Return the Renyi divergence at each order; None if there is no formula."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
-        case Concentrated(rho=rho):
+        case events.Concentrated(rho=rho):
             return rho * orders
-        case Exponential(epsilon=epsilon):
+        case events.Exponential(epsilon=epsilon):
             # losses are within an interval of length epsilon: Hoeffding's lemma, twice
             return np.minimum(epsilon**2 / 8 * orders, epsilon)
-        case ApproximateDp(epsilon=epsilon, delta=0.0):
+        case events.ApproximateDp(epsilon=epsilon, delta=0.0):
             # any such mechanism is a post-processing of randomised response (Kairouz, Oh, Viswanath 2015)
             share = 2 / (1 + math.exp(epsilon))  # of randomised response with this epsilon
             return np.array([min(renyi.randomised_response(order, share, 2), epsilon) for order in orders.tolist()])
-        case Gaussian(noise_multiplier=noise) if noise > 0:
+        case events.Gaussian(noise_multiplier=noise) if noise > 0:
             return orders * change**2 / (2 * noise**2)
-        case Laplace(noise_multiplier=scale) if scale > 0:
+        case events.Laplace(noise_multiplier=scale) if scale > 0:
             return np.array([renyi.laplace(order, scale / change) for order in orders.tolist()])
-        case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2:
+        case events.RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2:
             return np.array([renyi.randomised_response(order, parameter, buckets) for order in orders.tolist()])
-        case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate) if noise > 0 and change == 1:
+        case events.PoissonSampled(mechanism=events.Gaussian(noise_multiplier=noise), sample_rate=rate) if (
+            noise > 0 and change == 1
+        ):
             return np.array([renyi.subsampled_gaussian(order, noise, rate) for order in orders.tolist()])
         case Tuned(mechanism=inner):
             divergence = divergences(inner, adjacency, orders)
             return None if divergence is None else tuned_divergences(event, orders, divergence)
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             divergence = divergences(inner, adjacency, orders)
             return None if divergence is None else divergence * count
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             part_divergences = [divergences(part, adjacency, orders) for part in parts]
             return (
                 None

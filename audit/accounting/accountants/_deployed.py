@@ -9,28 +9,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from audit.core import deployed_events
 from audit.core.adjacency import Adjacency
-from audit.core.deployed_events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    IntegerNoise,
-    MatrixFactorization,
-    NoisyMax,
-    Skellam,
-    SparseVector,
-    TreeAggregation,
-)
 from audit.core.encoder import encoder_sensitivity
 from audit.core.events import ApproximateDp, Composed, Event, Exponential, Gaussian
 from audit.stats.curves import lattice_pairs
 from audit.stats.curves.loss_pairs import Direction, LossPair
 
 
-def _matrix(event: MatrixFactorization, adjacency: Adjacency) -> Event:
+def _matrix(event: deployed_events.MatrixFactorization, adjacency: Adjacency) -> Event:
     return _gaussian(event, encoder_sensitivity(event))
 
 
-def _tree(event: TreeAggregation, adjacency: Adjacency) -> Event:
+def _tree(event: deployed_events.TreeAggregation, adjacency: Adjacency) -> Event:
     return _gaussian(event, math.sqrt(event.depth))
 
 
@@ -41,34 +32,34 @@ def _gaussian(event: Any, sensitivity: float) -> Event:
     return Gaussian(noise_multiplier=event.noise_multiplier / sensitivity, unit=event.unit)
 
 
-def _best(event: NoisyMax, adjacency: Adjacency) -> Event:
+def _best(event: deployed_events.NoisyMax, adjacency: Adjacency) -> Event:
     return Exponential(epsilon=event.epsilon) if event.noise == "gumbel" else ApproximateDp(epsilon=event.epsilon)
 
 
 Rule = Callable[[Any, Adjacency], Event]
-COSTS: Mapping[type, Rule] = {MatrixFactorization: _matrix, TreeAggregation: _tree}
+COSTS: Mapping[type, Rule] = {deployed_events.MatrixFactorization: _matrix, deployed_events.TreeAggregation: _tree}
 LIMITS: Mapping[type, Rule] = {
-    NoisyMax: _best,
-    SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
+    deployed_events.NoisyMax: _best,
+    deployed_events.SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
 }
 # the same from below: the event itself where an example of it is accounted for (`_examples.chances`)
 FLOORS: Mapping[type, Rule] = {
-    NoisyMax: lambda event, adjacency: _best(event, adjacency) if event.noise == "gumbel" else event,
-    SparseVector: lambda event, adjacency: event,
+    deployed_events.NoisyMax: lambda event, adjacency: _best(event, adjacency) if event.noise == "gumbel" else event,
+    deployed_events.SparseVector: lambda event, adjacency: event,
 }
 _PAIRS: Mapping[type, Callable[..., LossPair]] = {
-    DiscreteGaussian: lattice_pairs.discrete_gaussian,
-    Skellam: lattice_pairs.skellam,
+    deployed_events.DiscreteGaussian: lattice_pairs.discrete_gaussian,
+    deployed_events.Skellam: lattice_pairs.skellam,
 }
 
 
-def integer_pair(event: IntegerNoise, adjacency: Adjacency) -> Callable[[Direction, float], LossPair]:
+def integer_pair(event: deployed_events.IntegerNoise, adjacency: Adjacency) -> Callable[[Direction, float], LossPair]:
     """Return the maker of the pair of integer noise; both directions are mirror images."""
     shift = int(event.sensitivity) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
     return partial(_integer_pair, event, shift)
 
 
-def _integer_pair(event: IntegerNoise, shift: int, direction: Direction, log_tail: float) -> LossPair:
-    if isinstance(event, DiscreteLaplace):
+def _integer_pair(event: deployed_events.IntegerNoise, shift: int, direction: Direction, log_tail: float) -> LossPair:
+    if isinstance(event, deployed_events.DiscreteLaplace):
         return lattice_pairs.discrete_laplace(event.scale, shift)
     return _PAIRS[type(event)](event.scale, shift, log_tail=log_tail)

@@ -6,32 +6,19 @@ from functools import partial
 from typing import Literal
 
 from audit.accounting.accountants import _amplified, _deployed, _examples, _makers
+from audit.core import events
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise, NoisyMax, SparseVector
 from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import (
-    ApproximateDp,
-    Composed,
-    Concentrated,
-    Event,
-    Exponential,
-    Gaussian,
-    Grouped,
-    Laplace,
-    NonPrivate,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
 from audit.stats.curves import pld
 from audit.stats.curves.tradeoff import tpr_of_gdp
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
 # kinds that no single pair stands for: each end of their bracket has pairs, or divergences, of its own
-TWO_ENDS = frozenset({Exponential, Concentrated, RandomAllocation, Shuffled, Tuned, ProposeTestRelease})
+TWO_ENDS = frozenset({events.Exponential, events.Concentrated, RandomAllocation, Shuffled, Tuned, ProposeTestRelease})
 TWO_EXAMPLES = frozenset({Shuffled, Tuned, ProposeTestRelease})  # kinds whose lower end is the worse of two examples
 # of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
@@ -41,10 +28,10 @@ def shares(parts: Set[type]) -> tuple[float, ...]:
     """Return what to try as `share` of "below", if an event has parts of these kinds; the others have one example."""
     if parts & {NoisyMax, SparseVector}:
         return _examples.SHARES
-    return SHARES if Exponential in parts else SHARES[: 2 if parts & TWO_EXAMPLES else 1]
+    return SHARES if events.Exponential in parts else SHARES[: 2 if parts & TWO_EXAMPLES else 1]
 
 
-def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact", share: float = 0.5) -> list[Leaf]:
+def leaves(event: events.Event, count: int, adjacency: Adjacency, side: Side = "exact", share: float = 0.5) -> list[Leaf]:
     """Pairs of one step each with their counts.
 
     Args:
@@ -56,9 +43,9 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
         UnsupportedMechanism: no such pair is known.
     """
     match event:
-        case Repeated(mechanism=inner, count=times):
+        case events.Repeated(mechanism=inner, count=times):
             return leaves(inner, count * times, adjacency, side, share)
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             return [leaf for part in parts for leaf in leaves(part, count, adjacency, side, share)]
     if side == "above":
         makers = _dominating(event, adjacency)
@@ -71,10 +58,10 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
     return _attained_pair(event, count, adjacency) if makers is None else [(maker, count) for maker in makers]
 
 
-def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | None:
+def _dominating(event: events.Event, adjacency: Adjacency) -> list[pld.PairMaker] | None:
     """Pairs that dominate every mechanism of a class; None if the attained pair is known."""
     match event:
-        case Exponential(epsilon=epsilon):
+        case events.Exponential(epsilon=epsilon):
             return [partial(_makers.approximate, epsilon, 0.0)]
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "above")]
@@ -89,11 +76,11 @@ def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | Non
 
 
 def _members(  # noqa: PLR0911 (one arm a kind)
-    event: Event, adjacency: Adjacency, share: float
+    event: events.Event, adjacency: Adjacency, share: float
 ) -> list[pld.PairMaker] | None:
     """Pairs of one mechanism of a class; None if the attained pair is known."""
     match event:
-        case Exponential(epsilon=epsilon) if epsilon > 0:
+        case events.Exponential(epsilon=epsilon) if epsilon > 0:
             return [_makers.two_outcomes(epsilon, share if share < 1 else SHARES[0])]
         case NoisyMax(epsilon=0) | SparseVector(query_epsilon=0) | SparseVector(threshold_epsilon=0):
             return []
@@ -107,7 +94,7 @@ def _members(  # noqa: PLR0911 (one arm a kind)
             return [_example(_amplified.below_propose_test_release(event), share)]
         case Tuned():
             return [] if share == SHARES[0] else _several_runs(event, adjacency)
-        case Concentrated(rho=rho) if rho > 0:
+        case events.Concentrated(rho=rho) if rho > 0:
             # rho is of the neighbours as they are, and the Gaussian pair of a replacement moves by two units
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
             return [partial(_makers.gaussian, noise, 1.0)]
@@ -120,7 +107,7 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
     if math.isfinite(event.shape) and event.mean <= 1:
         return []
     match inner:
-        case ApproximateDp(epsilon=epsilon, delta=0.0):
+        case events.ApproximateDp(epsilon=epsilon, delta=0.0):
             return [_amplified.tuned_example(event, lambda chance, way: chance * math.exp(way * epsilon), math.exp(epsilon))]
     if not noises or min(noises) == 0:
         return []
@@ -133,28 +120,28 @@ def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:
     return makers[0 if share == SHARES[0] else -1]
 
 
-def _largest_loss(event: Event, adjacency: Adjacency) -> float:
+def _largest_loss(event: events.Event, adjacency: Adjacency) -> float:
     loss = _amplified.largest_loss(event, adjacency)
     if math.isinf(loss):
         raise UnsupportedMechanism(f"{event} has no pair from above: its losses have no bound")
     return loss
 
 
-def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
+def _attained_pair(event: events.Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
     match event:
-        case NonPrivate():
+        case events.NonPrivate():
             return [(partial(_makers.revealing, 1.0), count)]
-        case PoissonSampled(mechanism=NonPrivate(), sample_rate=rate):
+        case events.PoissonSampled(mechanism=events.NonPrivate(), sample_rate=rate):
             return [(partial(_makers.revealing, rate), count)] if rate > 0 else []
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             return _sampled_pair(noise, 1.0, count, adjacency, partial(_makers.gaussian, noise, 1.0))
-        case Laplace(noise_multiplier=scale):
+        case events.Laplace(noise_multiplier=scale):
             return _sampled_pair(scale, 1.0, count, adjacency, partial(_makers.laplace, scale, 1.0))
-        case PoissonSampled(mechanism=Laplace(noise_multiplier=scale), sample_rate=rate):
+        case events.PoissonSampled(mechanism=events.Laplace(noise_multiplier=scale), sample_rate=rate):
             if adjacency is Adjacency.REPLACE_ONE and rate < 1:
                 raise UnsupportedMechanism("Poisson-sampled Laplace under replace-one has no proof here; use add_remove")
             return _sampled_pair(scale, rate, count, adjacency, partial(_makers.laplace, scale, rate))
-        case PoissonSampled(mechanism=inner, sample_rate=rate):
+        case events.PoissonSampled(mechanism=inner, sample_rate=rate):
             noise_together = _noise(inner)
             if noise_together is None:
                 return []
@@ -165,26 +152,26 @@ def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]
             return [(partial(_makers.mixture, event), count)] if max(_makers.shares(event)) > 0 else []
         case IntegerNoise():
             return [(_deployed.integer_pair(event, adjacency), count)]
-        case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
+        case events.RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
             return [(partial(_makers.response, parameter, buckets), count)] if buckets > 1 else []
-        case ApproximateDp(epsilon=epsilon, delta=delta):
+        case events.ApproximateDp(epsilon=epsilon, delta=delta):
             return [(partial(_makers.approximate, epsilon, delta), count)]
-        case Exponential(epsilon=0):
+        case events.Exponential(epsilon=0):
             return []
-        case Concentrated(rho=0):
+        case events.Concentrated(rho=0):
             return []
-        case Grouped(mechanism=inner, size=size):
+        case events.Grouped(mechanism=inner, size=size):
             return _group_pair(inner, size, count, adjacency)
     raise UnsupportedMechanism(f"{event} inside a composition has no proof here; account for it on its own")
 
 
-def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
+def _group_pair(inner: events.Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
     match inner:
-        case ApproximateDp(epsilon=epsilon, delta=delta):
+        case events.ApproximateDp(epsilon=epsilon, delta=delta):
             return [(partial(_makers.group_approximate, epsilon, delta, size), count)]
-        case PoissonSampled(mechanism=mechanism, sample_rate=rate) if adjacency is not Adjacency.REPLACE_ONE:
+        case events.PoissonSampled(mechanism=mechanism, sample_rate=rate) if adjacency is not Adjacency.REPLACE_ONE:
             noise = _noise(mechanism)
             if noise is None or rate == 0:
                 return []
@@ -197,7 +184,7 @@ def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> li
     )
 
 
-def _noise(inner: Event) -> float | None:
+def _noise(inner: events.Event) -> float | None:
     """Noise multiplier of Gaussian releases made together, None if nothing is released."""
     noises = gaussians(inner)
     if noises is None:
@@ -207,17 +194,17 @@ def _noise(inner: Event) -> float | None:
     return 0.0 if min(noises) == 0 else sum(noise**-2 for noise in noises) ** -0.5
 
 
-def gaussians(event: Event) -> list[float] | None:
+def gaussians(event: events.Event) -> list[float] | None:
     """Noise multipliers of an event made of unsampled Gaussian releases only (zero counts left out), else None."""
     match event:
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             return [float(noise)]
-        case PoissonSampled(mechanism=inner, sample_rate=1):
+        case events.PoissonSampled(mechanism=inner, sample_rate=1):
             return gaussians(inner)
-        case Repeated(mechanism=inner, count=count):
+        case events.Repeated(mechanism=inner, count=count):
             noises = gaussians(inner)
             return None if noises is None else [noise / math.sqrt(count) for noise in noises if count]
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             noise_groups = [gaussians(part) for part in parts]
             return (
                 None

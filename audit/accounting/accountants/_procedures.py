@@ -6,17 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from audit.accounting.accountants._pairs import gaussians
+from audit.core import deployed_procedures
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise, MatrixFactorization
-from audit.core.deployed_procedures import (
-    AdaptiveClipping,
-    BufferedToeplitz,
-    CyclicPoisson,
-    MixtureOfGaussians,
-    SubsampleAggregate,
-    TruncatedPoisson,
-)
 from audit.core.encoder import encoder_sensitivity
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import kinds, nodes, parts, rebuilt
@@ -34,7 +27,7 @@ from audit.core.events import (
 from audit.stats.curves.batch_overflow import overflow_chance
 
 Rule = Callable[[Any, Adjacency], Event]
-_SAMPLED = PoissonSampled | SampledWithoutReplacement | RandomAllocation | MixtureOfGaussians
+_SAMPLED = PoissonSampled | SampledWithoutReplacement | RandomAllocation | deployed_procedures.MixtureOfGaussians
 
 
 def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event:
@@ -53,7 +46,7 @@ def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event
     return PoissonSampled(mechanism=Composed(parts=release), sample_rate=event.batch / event.population)
 
 
-def _truncated(event: TruncatedPoisson, adjacency: Adjacency) -> Event:
+def _truncated(event: deployed_procedures.TruncatedPoisson, adjacency: Adjacency) -> Event:
     """The Poisson batches that were not cut, `slack` being how far the cut ones are from them; or all cut to one size."""
     if _are_all_cut(event):
         release = Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit)
@@ -65,11 +58,11 @@ def _truncated(event: TruncatedPoisson, adjacency: Adjacency) -> Event:
     return Repeated(mechanism=step, count=event.steps)
 
 
-def _are_all_cut(event: TruncatedPoisson) -> bool:
+def _are_all_cut(event: deployed_procedures.TruncatedPoisson) -> bool:
     return event.sample_rate == 1 and event.batch_limit < event.population
 
 
-def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
+def _cyclic(event: deployed_procedures.CyclicPoisson, adjacency: Adjacency) -> Event:
     """A record of the first group: a Poisson-sampled Gaussian release for each turn of the group.
 
     Columns of different turns do not meet, so each turn is its own release, at the length of its column; groups that start
@@ -86,7 +79,7 @@ def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
     return Composed(parts=tuple(Repeated(mechanism=step, count=count) for step, count in counts.items()))
 
 
-def _buffered(event: BufferedToeplitz, adjacency: Adjacency) -> Event:
+def _buffered(event: deployed_procedures.BufferedToeplitz, adjacency: Adjacency) -> Event:
     """The matrix factorisation that the buffers represent."""
     matrix = MatrixFactorization(
         noise_multiplier=event.noise_multiplier,
@@ -98,13 +91,13 @@ def _buffered(event: BufferedToeplitz, adjacency: Adjacency) -> Event:
     return Gaussian(noise_multiplier=event.noise_multiplier / encoder_sensitivity(matrix), unit=event.unit)
 
 
-def _adaptive_clipping(event: AdaptiveClipping, adjacency: Adjacency) -> Event:
+def _adaptive_clipping(event: deployed_procedures.AdaptiveClipping, adjacency: Adjacency) -> Event:
     """Two Gaussian releases on one batch: the bit of the count moves it by half, or is flipped if a record is replaced."""
     noises = (event.noise_multiplier, 2 * event.count_noise)
     return Composed(parts=tuple(Gaussian(noise_multiplier=noise, unit=event.unit) for noise in noises))
 
 
-def _aggregate(event: SubsampleAggregate, adjacency: Adjacency) -> Event:
+def _aggregate(event: deployed_procedures.SubsampleAggregate, adjacency: Adjacency) -> Event:
     """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound.
 
     Raises:
@@ -142,14 +135,14 @@ COSTS: Mapping[type, Rule] = {
     RandomAllocation: _allocation,
     Shuffled: _alone,
     SampledWithoutReplacement: _fixed_size,
-    TruncatedPoisson: _truncated,
-    CyclicPoisson: _cyclic,
-    BufferedToeplitz: _buffered,
-    AdaptiveClipping: _adaptive_clipping,
-    SubsampleAggregate: _aggregate,
+    deployed_procedures.TruncatedPoisson: _truncated,
+    deployed_procedures.CyclicPoisson: _cyclic,
+    deployed_procedures.BufferedToeplitz: _buffered,
+    deployed_procedures.AdaptiveClipping: _adaptive_clipping,
+    deployed_procedures.SubsampleAggregate: _aggregate,
 }
 # kinds whose cost for one record is not that of a group's members one by one; under which adjacency, None for any
-_ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, CyclicPoisson: None}
+_ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, deployed_procedures.CyclicPoisson: None}
 
 
 def check_groups(event: Event, adjacency: Adjacency) -> None:
@@ -171,7 +164,7 @@ def slack(event: Event) -> float:
     Batches that are cut differ from those that are not with the chance that some batch is too large, which depends on coins
     only (Chua et al. 2024, arXiv 2411.04205, Theorem 3.2).
     """
-    if isinstance(event, TruncatedPoisson):
+    if isinstance(event, deployed_procedures.TruncatedPoisson):
         if _are_all_cut(event):
             return 0.0
         chance = overflow_chance(int(event.population), float(event.sample_rate), int(event.batch_limit))

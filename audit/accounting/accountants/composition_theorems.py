@@ -3,27 +3,15 @@
 import math
 from dataclasses import dataclass
 
-from audit.core import checks
+from audit.core import checks, events
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode
-from audit.core.events import (
-    ApproximateDp,
-    Composed,
-    Event,
-    Exponential,
-    Gaussian,
-    Laplace,
-    NonPrivate,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
 from audit.core.version import __version__
 from audit.stats.curves.tradeoff import gdp_epsilon
 
-_Leaf = tuple[Event, float, int]  # a mechanism, the rate at which it is sampled, and how often it is run
+_Leaf = tuple[events.Event, float, int]  # a mechanism, the rate at which it is sampled, and how often it is run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +37,7 @@ class CompositionTheorems:
         if self.theorem not in ("basic", "advanced", "best"):
             raise ConfigError(f"theorem is {self.theorem!r}; expected basic, advanced or best")
 
-    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+    def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`; infinite if nothing hides a record.
 
         Raises:
@@ -70,8 +58,8 @@ class CompositionTheorems:
 
     def _compose(self, parts: list[_Leaf], delta: float, adjacency: Adjacency, *, slack: float) -> float:
         """Epsilon with `slack` of delta for the advanced theorem (0: the basic one) and the rest shared by the releases."""
-        gaussian = sum(count for leaf, _, count in parts if isinstance(leaf, Gaussian))
-        own = sum(rate * leaf.delta * count for leaf, rate, count in parts if isinstance(leaf, ApproximateDp))
+        gaussian = sum(count for leaf, _, count in parts if isinstance(leaf, events.Gaussian))
+        own = sum(rate * leaf.delta * count for leaf, rate, count in parts if isinstance(leaf, events.ApproximateDp))
         remainder = delta - slack - own
         if remainder < 0:
             return math.inf
@@ -87,38 +75,38 @@ class CompositionTheorems:
         return drift + math.sqrt(2 * math.log(1 / slack) * squares)
 
 
-def _leaves(event: Event, count: int) -> list[_Leaf]:
+def _leaves(event: events.Event, count: int) -> list[_Leaf]:
     match event:
-        case NonPrivate():
-            return [(Gaussian(noise_multiplier=0.0), 1.0, count)]
-        case PoissonSampled(mechanism=inner, sample_rate=rate):
+        case events.NonPrivate():
+            return [(events.Gaussian(noise_multiplier=0.0), 1.0, count)]
+        case events.PoissonSampled(mechanism=inner, sample_rate=rate):
             leaves = _leaves(inner, 1)
             if len(leaves) != 1 or leaves[0][2] != 1:
                 raise UnsupportedMechanism(f"sampling of {inner}: the amplification lemma is used for single mechanisms only")
             return [(leaves[0][0], leaves[0][1] * float(rate), count)]
-        case Repeated(mechanism=inner, count=times):
+        case events.Repeated(mechanism=inner, count=times):
             return _leaves(inner, count * int(times))
-        case Composed(parts=parts):
+        case events.Composed(parts=parts):
             return [leaf for part in parts for leaf in _leaves(part, count)]
-        case Gaussian() | Laplace() | Exponential() | ApproximateDp() | RandomizedResponse():
+        case events.Gaussian() | events.Laplace() | events.Exponential() | events.ApproximateDp() | events.RandomizedResponse():
             return [(event, 1.0, count)]
     raise UnsupportedMechanism(f"{type(event).__name__} has no (epsilon, delta) of its own here")
 
 
-def _leaf_epsilon(event: Event, rate: float, share: float, adjacency: Adjacency) -> float:
+def _leaf_epsilon(event: events.Event, rate: float, share: float, adjacency: Adjacency) -> float:
     """Epsilon of one release; `share` is the delta that a Gaussian one may spend."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     if rate < 1 and change == 2:
         raise UnsupportedMechanism("amplification by Poisson sampling is used under add/remove only")
     match event:
-        case Gaussian(noise_multiplier=noise):
+        case events.Gaussian(noise_multiplier=noise):
             # sampling scales delta too, so the release may spend share / rate; 1e-11, since `gdp_epsilon` is from below
             epsilon = gdp_epsilon(change / noise, min(share / rate, 0.5)) * (1 + 1e-11) if noise > 0 else math.inf
-        case Laplace(noise_multiplier=scale):
+        case events.Laplace(noise_multiplier=scale):
             epsilon = change / scale if scale > 0 else math.inf
-        case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon):
+        case events.Exponential(epsilon=epsilon) | events.ApproximateDp(epsilon=epsilon):
             pass
-        case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
+        case events.RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if change == 1:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
             epsilon = math.log1p((1 - parameter) * buckets / parameter) if parameter > 0 else math.inf
