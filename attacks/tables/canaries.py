@@ -12,17 +12,19 @@ from audit.core.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = ("rare", "extreme", "duplicated")
+KINDS = ("rare", "extreme", "duplicated", "unseen")
+USUAL_KINDS = KINDS[:3]
 RARE_SHARE = 0.05  # of a column's values, below which one counts as rare
 
 
-def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generator, kinds: tuple[str, ...] = KINDS) -> Any:
+def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generator, kinds: tuple[str, ...] = USUAL_KINDS) -> Any:
     """Return a frame of `count` records with the columns and types of `table`, the kinds in turn.
 
     Args:
         kinds: "rare": every value drawn alone, rare ones preferred, so that no such combination is to be expected;
             "extreme": the same with every number beyond the table's ends; "duplicated": a record of the table with a third of
-            its values redrawn so, as a second record of one person would be.
+            its values redrawn so, as a second record of one person would be; "unseen": rare numbers, and a category of its own
+            in each column of names, which a generator that is told the categories does not take.
 
     Raises:
         ConfigError: a kind that does not exist, or no canary.
@@ -44,7 +46,10 @@ def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generato
             drawn = np.where(turns == "extreme", _draw_beyond(column, count, generator), drawn)
         is_copy = (turns == "duplicated") & is_original[:, place]
         values = pd.Series(drawn).where(~is_copy, originals[name].to_numpy())
-        columns[name] = values.astype(column.dtype)
+        if column.dtype.kind not in "iufb":
+            own = [f"unseen {number}" for number in range(count)]
+            values = values.astype(object).where(turns != "unseen", own)
+        columns[name] = values.astype(column.dtype if column.dtype.name != "category" else object)
     return pd.DataFrame(columns)
 
 

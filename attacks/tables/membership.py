@@ -19,9 +19,10 @@ SMALLEST_DISTANCE = 1e-6  # of a distance, below which two records are the same
 def membership_scores(synthetic: Any, training: Any, candidates: Any, categorical: tuple[str, ...] = ()) -> Array:
     """Scores of each candidate `(n, 4)`, higher if it seems to have been there.
 
-    Columns: the density of synthetic records compared with that of the training records (van Breugel et al. 2023), minus the
-    logarithm of the distance to the closest synthetic record and to the closest few, and how much commoner its values are
-    together, two columns at a time, than among the training records.
+    Columns: how much closer the closest few synthetic records are than the closest few training records, which is a ratio of
+    densities (van Breugel et al. 2023); the same of the closest one; how much commoner its values are together, two columns
+    at a time, than among the training records; and how often its categories that no training record has are among the
+    synthetic ones. All are differences of logarithms.
 
     Args:
         synthetic, training, candidates: frames with the same columns; `training` without the candidates.
@@ -31,15 +32,13 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
         DataError: the columns differ.
     """
     tables = read_frames(synthetic, training, candidates, categorical)
-    nearest = _log_nearest(tables, tables.synthetic)
-    nearest_training = _log_nearest(tables, tables.training)
-    density_ratio = nearest_training.mean(axis=1) - nearest.mean(axis=1)
-    return np.stack([density_ratio, -nearest[:, 0], -nearest.mean(axis=1), _pair_ratios(tables)], axis=1)
+    closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)
+    return np.stack([closer.mean(axis=1), closer[:, 0], _pair_ratios(tables), _new_categories(tables)], axis=1)
 
 
 def _log_nearest(tables: TableTriple, records: Array) -> Array:
     """Logarithms of the distances of candidates (the control table) to their closest records, `(n, k)`."""
-    count = min(NEIGHBOURS, len(records))
+    count = min(NEIGHBOURS, len(tables.synthetic), len(tables.training))
     out = np.empty((len(tables.control), count))
     for part, total in distances(tables, range(len(tables.names)), tables.control, records):
         out[part] = np.sort(np.partition(total, count - 1, axis=1)[:, :count], axis=1)
@@ -58,6 +57,21 @@ def _pair_ratios(tables: TableTriple) -> Array:
         shares = [np.bincount(side, minlength=cells)[candidates] / len(side) for side in (synthetic, training)]
         total += np.log(shares[0] + 1 / len(synthetic)) - np.log(shares[1] + 1 / len(training))
     return total / len(pairs)
+
+
+def _new_categories(tables: TableTriple) -> Array:
+    """Sum over columns of how often synthetic records have a category that the candidate has and no training record, `(n,)`.
+
+    In logarithms; 0 if no category is new, or none is found. A number that is new is found by distances.
+    """
+    size, total = len(tables.synthetic), np.zeros(len(tables.control))
+    for place in np.flatnonzero(tables.is_category):
+        synthetic, training, candidates = (
+            table[:, place].astype(np.int64) for table in (tables.synthetic, tables.training, tables.control)
+        )
+        counts = np.bincount(synthetic, minlength=int(candidates.max()) + 1)[candidates]
+        total += np.log1p(np.where(np.isin(candidates, training), 0, counts) * size)
+    return total
 
 
 def _cut(tables: TableTriple, place: int) -> tuple[Array, Array, Array]:

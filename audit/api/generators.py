@@ -29,6 +29,7 @@ def check_generator(
     delta: float = 1e-5,
     canaries: int | pd.DataFrame = 200,
     kinds: tuple[str, ...] = ("rare", "extreme", "duplicated"),
+    worst_case: str = "",
     categorical: tuple[str, ...] = (),
     runs: int = 1,
     references: int = 8,
@@ -46,33 +47,41 @@ def check_generator(
         epsilon, delta: claimed for adding or removing one record.
         canaries: how many are made (`attacks.tables.canaries`), or a frame of your own. With a single one and many `runs` the
             game is the worst case of that record, such as one that alone moves the range of a column.
-        kinds: of canaries that are made: "rare", "extreme", "duplicated".
+        kinds: of canaries that are made: "rare", "extreme", "duplicated", and "unseen", which have categories of their own.
+        worst_case: "mixed", "repeated" or "domain" (`attacks.tables.worst_cases`): a table and one canary that are made of
+            `training`, in many `runs`.
         categorical: columns of numbers that are names.
         references: shadow generators: further tables, by independent coins, from which the law of each canary's scores is
-            learned. 0 takes the ratio of densities alone.
+            learned. 0 adds up three of the scores (`attacks.tables.membership`).
 
     Guarantee: as of `audit.check_training`.
 
     Raises:
-        ConfigError: a command without its places.
+        ConfigError: a command without its places, or a worst case in fewer than two runs.
         DataError: the command failed, or its table has other columns; the message names which.
     """
     from attacks.tables.canaries import make_canaries
     from attacks.tables.membership import membership_scores
+    from attacks.tables.worst_cases import worst_case as make_worst_case
     from audit.api.table_risks import read_side
     from audit.experiment.external.system_game import Rounds, SystemUnderTest
 
     table = read_side(training, "training")[0].reset_index(drop=True)
     root = new_seed() if seed is None else seed
     records = canaries
-    if isinstance(canaries, int):
-        records = make_canaries(table, canaries, Seed(root).child("table canaries").numpy(), kinds)
+    generator = Seed(root).child("table canaries").numpy()
+    if worst_case:
+        if runs < 2:
+            raise ConfigError(f"runs is {runs} for the one canary of worst_case '{worst_case}'; a bound needs many, such as 60")
+        table, records = make_worst_case(table, worst_case, generator)
+    elif isinstance(canaries, int):
+        records = make_canaries(table, canaries, generator, kinds)
 
     def score(synthetic: Any, candidates: Any) -> Any:
         if not hasattr(synthetic, "columns"):
             raise DataError(f"generate gave a {type(synthetic).__name__}; expected generate(table, seed) -> table, a frame")
         columns = membership_scores(synthetic, table, candidates, categorical)
-        return columns if references else columns[:, 0]
+        return columns if references else columns[:, [0, 1, 3]].sum(axis=1)
 
     system = SystemUnderTest(
         train=_Command(generate) if isinstance(generate, str) else generate,
@@ -81,7 +90,8 @@ def check_generator(
         data=table,
         canaries=records,
     )
-    terms = CheckTerms(claim=make_claim(epsilon, delta), confidence=confidence, seed=root, title=title, command=command)
+    claim = make_claim(epsilon, delta)
+    terms = CheckTerms(claim=claim, confidence=confidence, seed=root, title=title, command=command, log_odds=True)
     return check_system(system, Rounds(runs=runs, references=references), terms)
 
 
@@ -157,6 +167,9 @@ class _Command:
         if missing:
             raise ConfigError(f"generate is '{text}', without {' and '.join(missing)}; expected 'COMMAND {' '.join(PLACES)}'")
         self.text, self.__name__ = text, shlex.split(text)[0]
+
+    def __str__(self) -> str:
+        return self.text
 
     def __call__(self, table: pd.DataFrame, seed: int) -> pd.DataFrame:
         from audit.api.table_risks import read_side

@@ -142,6 +142,7 @@ class CheckTerms:
     Attributes:
         canary: what a coin decides on, in words; `checks` further rows of the assumptions table.
         seed: of coins and trainings; None draws it.
+        log_odds: how far a score lies from the others says how sure it is, also without references.
     """
 
     claim: Claim
@@ -151,6 +152,7 @@ class CheckTerms:
     command: str = ""
     canary: str = "records"
     checks: tuple[Check, ...] = ()
+    log_odds: bool = False
 
 
 def make_claim(epsilon: float, delta: float) -> Claim:
@@ -214,7 +216,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
         else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
-        log_odds=game.references > 0,
+        log_odds=terms.log_odds or game.references > 0,
         doubt=doubt,
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())

@@ -7,8 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from audit.api.training import CheckTerms, TrainingReport, check_system, make_claim, minus_loss
 from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import Seed, new_seed
+from audit.data import loaders
+
+NEAR = 0.01
+"""How far canaries are moved to be asked about beside, in standard deviations of each column of the data."""
 
 CANARY = "records that are trained on and then forgotten, or never there"
 
@@ -56,7 +63,8 @@ def check_unlearning(
 
     Args:
         train, data, canaries, score, references: as of `audit.check_training`. References also train and forget, so that
-            forgetting too much, such as never naming a forgotten label again, is found as well.
+            forgetting too much, such as never naming a forgotten label again, is found as well. With them, canaries of
+            numbers are also scored a little moved (`NEAR`), which finds answers that change for the forgotten records alone.
         forget: `forget(system, request, data, seed) -> system`: `request` holds the canaries that were trained on, `data` all
             other records. Nothing is asked of it if no coin fell on trained.
         epsilon, delta: claimed for any request, compared with training on the remaining records (certified removal).
@@ -90,7 +98,28 @@ def check_unlearning(
         )
         if not claim.delta < 1 or not math.isfinite(claim.epsilon):
             raise ConfigError(f"a claim of epsilon {epsilon:g} at delta {delta:g} allows anything between two requests")
-    system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries, forget=forget)
-    terms = CheckTerms(claim=claim, confidence=confidence, seed=seed, title=title, command=command, canary=CANARY)
+    root = new_seed() if seed is None else seed
+    near = _move(canaries, data, Seed(root).child("near").numpy()) if references else None
+    system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries, forget=forget, near=near)
+    terms = CheckTerms(claim=claim, confidence=confidence, seed=root, title=title, command=command, canary=CANARY)
     report = check_system(system, Rounds(runs=runs, references=references, together=together), terms)
     return UnlearningReport(name=report.name, report=report.report, scores=report.scores, included=report.included)
+
+
+def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:
+    """Return the canaries with fractional numbers moved by noise, the inputs alone of a pair; None if they hold none."""
+    if isinstance(canaries, tuple):
+        first = _move(canaries[0], data[0], generator)
+        return None if first is None else (first, *canaries[1:])
+    if hasattr(canaries, "select_dtypes"):
+        columns, moved = canaries.select_dtypes("floating").columns, canaries.copy()
+        for name in columns:
+            moved[name] += generator.normal(size=len(moved)) * NEAR * data[name].std()
+        return moved if len(columns) else None
+    if not hasattr(canaries, "dtype") or loaders.array(canaries).dtype.kind != "f":
+        return None
+    spread = np.nanstd(loaders.array(data), axis=0)
+    noise = generator.normal(size=tuple(canaries.shape)) * NEAR * spread
+    if isinstance(canaries, np.ndarray):
+        return (canaries + noise).astype(canaries.dtype)
+    return canaries + canaries.new_tensor(noise)

@@ -31,6 +31,13 @@ Generator = Annotated[
 Epsilon = Annotated[float | None, typer.Option(help="Epsilon that a --generator claims for a record.")]
 Delta = Annotated[float, typer.Option(help="Delta that a --generator claims.")]
 Canaries = Annotated[int, typer.Option(min=1, help="Records that coins put into the table of a --generator.")]
+Kind = Annotated[
+    list[str] | None,
+    typer.Option(help="Kind of canaries: rare, extreme, duplicated, unseen; may repeat. Default: the first three in turn."),
+]
+WorstCase = Annotated[
+    str, typer.Option(help="One canary and a table made for it, in many --runs: mixed, repeated or domain. Default: none.")
+]
 Runs = Annotated[int, typer.Option(min=1, help="Tables of a --generator that are judged.")]
 References = Annotated[int, typer.Option(min=0, help="Shadow tables of a --generator, 0 or at least 4.")]
 Secret = Annotated[list[str] | None, typer.Option(help="Column to infer from all others; may repeat. Default: each.")]
@@ -68,6 +75,8 @@ def table(
     epsilon: Epsilon = None,
     delta: Delta = 1e-5,
     canaries: Canaries = 200,
+    kind: Kind = None,
+    worst_case: WorstCase = "",
     runs: Runs = 1,
     references: References = 8,
     secret: Secret = None,
@@ -94,10 +103,17 @@ def table(
     if output is not None:
         deliver.demand_new(output)
     if generator is not None or epsilon is not None:
-        terms = {"delta": delta, "canaries": canaries, "runs": runs, "references": references, "confidence": confidence}
+        terms: dict[str, Any] = {
+            "delta": delta,
+            "canaries": canaries,
+            "runs": runs,
+            "references": references,
+            "confidence": confidence,
+        }
         if synthetic is not None or control is not None:
             raise ConfigError("--generator makes its tables itself: leave out SYNTHETIC and --control")
-        generator_report = _check(generator, training, epsilon, seed, categorical=tuple(categorical or ()), **terms)
+        terms |= {"worst_case": worst_case, "categorical": tuple(categorical or ())} | ({"kinds": tuple(kind)} if kind else {})
+        generator_report = _check(generator, training, epsilon, seed, **terms)
         return deliver.finish(generator_report, output, as_json, USUAL_FORMATS)
     if synthetic is None or control is None:
         raise ConfigError("SYNTHETIC and --control are needed, or --generator and --epsilon")

@@ -1,4 +1,4 @@
-"""Generators of tables: copies and a range taken from the data are refuted, marginals with noise are not."""
+"""Generators of tables: copies, and ranges and categories taken from the data, are refuted; marginals with noise are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import audit
-from attacks.tables.canaries import make_canaries
+from attacks.tables.canaries import KINDS, make_canaries
+from attacks.tables.worst_cases import worst_case as worst_case_of
 from audit.cli.app import answer
 
 DRAW = np.random.default_rng(4)
@@ -67,6 +68,52 @@ def with_own_range(table: Any, seed: int) -> Any:
     return noisy_marginals(table, seed).assign(income=draw.uniform(edges[chosen], edges[chosen + 1]))
 
 
+def with_own_categories(table: Any, seed: int) -> Any:
+    """The same with the cities that the table names; many of its synthetic records live in one that one record lives in."""
+    draw, counts = np.random.default_rng(seed), table["city"].value_counts()
+    noisy = np.maximum(counts + draw.laplace(0, 4 / CLAIM, len(counts)), 1e-9)
+    return noisy_marginals(table, seed).assign(city=draw.choice(counts.index, 300, p=noisy / noisy.sum()))
+
+
+def without_canaries(table: Any, seed: int) -> Any:
+    """A system that leaks nothing: the same of the table without canaries."""
+    return noisy_marginals(TABLE, seed)
+
+
+def test_categories_taken_from_the_data_are_refuted_in_one_table_by_canaries_that_have_their_own() -> None:
+    options = {"epsilon": CLAIM, "kinds": ("unseen",), "references": 0, "seed": 1}
+    report = audit.check_generator(with_own_categories, TABLE, **options)
+    assert report.bound is not None and report.bound.epsilon > 2, "only half are named, but these surely"
+    assert audit.check_generator(noisy_marginals, TABLE, **options).exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("worst_case", "generate"), [("domain", with_own_range), ("domain", with_own_categories), ("mixed", with_copies)]
+)
+def test_worst_cases_refute_what_one_record_moves(worst_case: str, generate: Any) -> None:
+    options = {"epsilon": 0.3, "worst_case": worst_case, "runs": 60, "references": 0, "seed": 1}
+    assert audit.check_generator(generate, TABLE, **options).exit_code == 1
+    assert audit.check_generator(noisy_marginals, TABLE, **{**options, "epsilon": CLAIM}).exit_code == 0
+
+
+def test_worst_cases_are_made_of_the_table() -> None:
+    draw = np.random.default_rng(0)
+    base, canary = worst_case_of(TABLE, "mixed", draw)
+    first, second, third = base.to_numpy()
+    (own,) = canary.to_numpy()
+    assert (first != second).all() and (np.where(own == first, second, first) == third).all()
+    assert {tuple(own == first), tuple(third == first)} == {(True, False, True, False), (False, True, False, True)}
+    base, canary = worst_case_of(TABLE, "repeated", draw)
+    assert len(base) == 2 and (base.iloc[1] == canary.iloc[0]).all() and (base.iloc[0] != canary.iloc[0]).all()
+    base, canary = worst_case_of(TABLE, "domain", draw)
+    assert base is TABLE and canary["age"][0] > 150 and not canary["city"].isin(CITIES).any()
+    with pytest.raises(audit.DataError, match="take 'domain'"):
+        worst_case_of(TABLE.assign(smokes="no"), "mixed", draw)
+    with pytest.raises(audit.ConfigError, match="bound needs many"):
+        audit.check_generator(noisy_marginals, TABLE, epsilon=1.0, worst_case="domain")
+
+
 @pytest.mark.slow
 def test_marginals_with_noise_are_not_refuted_and_copies_are() -> None:
     right = audit.check_generator(noisy_marginals, TABLE, epsilon=CLAIM, canaries=100, references=4, seed=1)
@@ -86,12 +133,16 @@ def test_a_range_taken_from_the_data_is_refuted_by_one_extreme_record_in_many_ta
 
 
 @pytest.mark.slow
-def test_a_right_generator_is_refuted_at_most_as_often_as_stated() -> None:
+@pytest.mark.parametrize("references", [0, 4])
+def test_a_generator_that_leaks_nothing_is_refuted_at_most_as_often_as_stated(references: int) -> None:
     refuted = [
-        audit.check_generator(noisy_marginals, TABLE, epsilon=0.0, canaries=20, references=4, seed=seed).exit_code == 1
-        for seed in range(30)
+        audit.check_generator(
+            without_canaries, TABLE, epsilon=0.0, canaries=40, kinds=KINDS, references=references, seed=seed
+        ).exit_code
+        == 1
+        for seed in range(200)
     ]
-    assert sum(refuted) <= 12, "epsilon is 1, so some of these claims of 0 are rightly refuted"
+    assert sum(refuted) <= 20, "10 of 200 are expected at most; more than 20 in 1 of 1,000"
 
 
 def test_canaries_are_rare_extreme_or_partly_copied_records_of_the_same_columns() -> None:
@@ -103,6 +154,8 @@ def test_canaries_are_rare_extreme_or_partly_copied_records_of_the_same_columns(
     assert outside.all() and not ((rare["age"] < 18) | (rare["age"] > 90)).any()
     known = set(TABLE["income"])
     assert 0.5 < copied["income"].isin(known).mean() <= 1
+    unseen = make_canaries(TABLE, 30, np.random.default_rng(0), ("unseen",))
+    assert unseen["city"].is_unique and not unseen["city"].isin(CITIES).any() and unseen["income"].isin(known).all()
 
 
 def test_a_command_is_audited_as_a_function_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +164,10 @@ def test_a_command_is_audited_as_a_function_is(tmp_path: Path, capsys: pytest.Ca
     script.write_text("import shutil, sys\nshutil.copy(sys.argv[1], sys.argv[2])\n", encoding="utf-8")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))} {{input}} {{output}}"
     options = ["--training", str(training), "--epsilon", "1", "--canaries", "60", "--references", "0", "--seed", "5"]
+    options += ["--kind", "rare", "--kind", "unseen"]
     assert answer(["table", "--generator", command, *options]) == 1
-    assert "epsilon at least 2" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "epsilon at least 2" in printed and printed.startswith(command)
     script.write_text("import sys\nsys.exit('no licence')\n", encoding="utf-8")
     assert answer(["table", "--generator", command, *options]) == 2
     assert "no licence" in capsys.readouterr().err

@@ -37,6 +37,8 @@ class SystemUnderTest:
         canaries: the records under test, of the same form.
         forget: of unlearning, `forget(system, request, data, seed) -> system`: the canaries that were trained on are its
             request, and the data are what stays. None if nothing is to be forgotten.
+        near: the canaries a little moved, which are scored beside them: a system that answers otherwise for its forgotten
+            records alone answers as before for these. None if records cannot be moved.
         train_name: the argument that `train` was handed over as.
     """
 
@@ -45,6 +47,7 @@ class SystemUnderTest:
     data: Any
     canaries: Any
     forget: Callable[..., Any] | None = None
+    near: Any = None
     train_name: str = "train"
 
 
@@ -188,7 +191,12 @@ def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
 
 
 def _score(system: SystemUnderTest, trained: Any) -> Array:
-    canaries = system.canaries
+    """Return the scores of all canaries `(m, k)`, and of those a little moved."""
+    queries = [records for records in (system.canaries, system.near) if records is not None]
+    return np.concatenate([_score_records(system, trained, records) for records in queries], axis=1)
+
+
+def _score_records(system: SystemUnderTest, trained: Any, canaries: Any) -> Array:
     parts = canaries if isinstance(canaries, tuple) else (canaries,)
     answer = call_argument(
         system.score, (trained, *parts), "score", "score(system, canaries) -> (m,), a number for each canary"
