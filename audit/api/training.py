@@ -216,12 +216,20 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
         else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
-        log_odds=terms.log_odds or game.references > 0,
+        log_odds=terms.log_odds or game.references > 0 or has_one_usual_answer(system_game.scores),
         doubt=doubt,
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())
     report = judge_scores({"score": values.ravel()}, system_game.included.ravel(), origin, settings)
     return TrainingReport(name=name, report=report, scores=system_game.scores, included=system_game.included)
+
+
+def has_one_usual_answer(scores: Array) -> bool:
+    """Return whether most scores are equal, as if a system names some of its records and of all others says nothing.
+
+    Guesses are then made in the order of how far a score lies from the usual one: those about the others are worth nothing.
+    """
+    return bool(np.unique(scores, return_counts=True)[1].max() > scores.size / 2)
 
 
 def check_twins(system_game: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:

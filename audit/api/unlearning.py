@@ -112,10 +112,10 @@ def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:
         first = _move(canaries[0], data[0], generator)
         return None if first is None else (first, *canaries[1:])
     if hasattr(canaries, "select_dtypes"):
-        columns, moved = canaries.select_dtypes("floating").columns, canaries.copy()
+        columns, frame = canaries.select_dtypes("floating").columns, canaries.copy()
         for name in columns:
-            moved[name] += generator.normal(size=len(moved)) * NEAR * data[name].std()
-        return moved if len(columns) else None
+            frame[name] += generator.normal(size=len(frame)) * NEAR * data[name].std()
+        return frame if len(columns) else None
     if not hasattr(canaries, "dtype") or loaders.array(canaries).dtype.kind != "f":
         return None
     spread = np.nanstd(loaders.array(data), axis=0)

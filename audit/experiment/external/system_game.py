@@ -190,16 +190,16 @@ def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
     return call_argument(system.train, (records, run.integer() % 2**31), name, f"{name}(records, seed) -> system")
 
 
-def _score(system: SystemUnderTest, trained: Any) -> Array:
+def _score(system: SystemUnderTest, subject: Any) -> Array:
     """Return the scores of all canaries `(m, k)`, and of those a little moved."""
     queries = [records for records in (system.canaries, system.near) if records is not None]
-    return np.concatenate([_score_records(system, trained, records) for records in queries], axis=1)
+    return np.concatenate([_score_records(system, subject, records) for records in queries], axis=1)
 
 
-def _score_records(system: SystemUnderTest, trained: Any, canaries: Any) -> Array:
+def _score_records(system: SystemUnderTest, subject: Any, canaries: Any) -> Array:
     parts = canaries if isinstance(canaries, tuple) else (canaries,)
     answer = call_argument(
-        system.score, (trained, *parts), "score", "score(system, canaries) -> (m,), a number for each canary"
+        system.score, (subject, *parts), "score", "score(system, canaries) -> (m,), a number for each canary"
     )
     count = len(read_rows(canaries, "canaries"))
     try:
