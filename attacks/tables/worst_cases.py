@@ -5,7 +5,7 @@ References: Annamalai, Ganev and De Cristofaro 2024, arXiv 2405.10994.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,14 @@ from attacks.tables.canaries import make_canaries
 from audit.core import checks
 from audit.core.errors import DataError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 WORST_CASES = ("mixed", "repeated", "domain")
 
 
-def worst_case(table: pd.DataFrame, name: str, generator: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table that all runs share, and the one record that a coin adds.
+def worst_case(table: Any, name: str, generator: np.random.Generator) -> tuple[Any, Any]:
+    """Return the table that all runs share, and the one record that a coin adds, two frames.
 
     Args:
+        table: frame of the records.
         name: "mixed": two records of the table that agree in no column, and a third that takes every second value of each;
             the canary takes the other values, so it has no category of its own and shares every pair of columns with nobody.
             "repeated": a table of two records that agree in no column, and the second of them once more. "domain": the whole
@@ -45,7 +43,7 @@ def worst_case(table: pd.DataFrame, name: str, generator: np.random.Generator) -
     return rows.iloc[:3], rows.iloc[3:].reset_index(drop=True)
 
 
-def _opposites(table: pd.DataFrame, generator: np.random.Generator) -> tuple[int, int]:
+def _opposites(table: Any, generator: np.random.Generator) -> tuple[int, int]:
     """Return the places of two records that agree in no column."""
     for first in generator.permutation(len(table)).tolist():
         differs = (table != table.iloc[first]).all(axis=1).to_numpy()
