@@ -211,7 +211,9 @@ def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit:
         first, second = laws if direction != "add" else laws[::-1]
         delta = math.exp(log_tail + pld.RESOLUTION_LIMIT)
         with np.errstate(divide="ignore"):
-            place = int(np.argmax(np.max(np.log(np.maximum(first - delta, 0)) - np.log(second), axis=0)))
+            excess = np.log(np.maximum(first - delta, 0))  # minus infinity beside a chance of 0 says nothing
+            gains = np.subtract(excess, np.log(second), out=np.full_like(excess, -math.inf), where=first > delta)
+            place = int(np.argmax(np.max(gains, axis=0)))
             losses = np.log(first[:, place]) - np.log(second[:, place])  # infinite if one of the chances underflows
         return finite_pair(tuple(losses.tolist()), tuple(first[:, place].tolist()))
 
