@@ -280,6 +280,13 @@ def test_a_poisson_number_of_runs_composes_with_the_outcome_of_no_run(mean: floa
     assert 0 < high < math.inf and hockey_stick(*poisson_tuned_answers(mean, count), high) <= 1e-5
 
 
+def test_thousands_of_runs_are_bounded_from_below_by_the_chance_that_none_shows_a_score() -> None:
+    rare = np.linspace(0.1, 18.0, 2000)  # runs with a score that is rarer on the other data set, of 5,000 expected ones
+    with np.errstate(invalid="raise"):
+        low, high = bracket("Tuned(ApproximateDp(0.5, 0.0), 5000, 1e400)")
+    assert 0.9 * float(np.max(np.log(np.exp(-rare * math.exp(-0.5)) - 1e-5) + rare)) < low < high
+
+
 def test_a_rare_run_costs_no_less_than_the_release_beside_it() -> None:
     low, high = bracket("Concentrated(0.5) + Tuned(Gaussian(1.0), 0.001, 1e400)")
     alone = bracket("Gaussian(1.0)")[0]
