@@ -133,6 +133,9 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
         values["noise"] = get_args(Selection)[draws.count(3) - 1]
     if "batch" in values:
         values["batch"] = min(values["batch"], values["population"])
+    if far == "steps" and "participations" in values:  # as many as fit, so that the last steps cost something
+        values["separation"] = max(values["separation"], math.ceil(values["steps"] / SPANS["participations"].far[1]))
+        values["participations"] = (values["steps"] - 1) // values["separation"] + 1
     if "mean" in values and math.isfinite(values["shape"]):
         values["mean"] = max(values["mean"], 1.0)
     if "coefficients" in values and "groups" in values:
