@@ -142,7 +142,7 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
             criterion = nn.CrossEntropyLoss()
         drawn = batches(one, index)
         for _ in range(mechanism.steps):
-            rows = torch.from_numpy(next(drawn))
+            rows = torch.from_numpy(next(drawn)).to(one.device)
             optimizer.zero_grad(set_to_none=True)
             criterion(module(inputs[rows]), labels[rows]).backward()
             optimizer.step()
@@ -170,6 +170,7 @@ def vmap_loop(one: TrainingJob, models: int) -> dict[str, Tensor]:
         rows = [torch.from_numpy(next(stream)) for stream in drawn]
         index = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         real = torch.arange(index.shape[1]) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+        index, real = index.to(one.device), real.to(one.device)
         gradients = model_gradients(values, inputs[index], labels[index])
         norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()
         factors = (mechanism.clip_norm / norms).clamp(max=1.0) * real
@@ -190,7 +191,7 @@ def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
         optimizer = maker(module.parameters(), lr=one.optimizer["learning_rate"])
         drawn = batches(one, index)
         for _ in range(one.steps):
-            rows = torch.from_numpy(next(drawn))
+            rows = torch.from_numpy(next(drawn)).to(one.device)
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(module(inputs[rows]), labels[rows]).backward()
             optimizer.step()
@@ -199,10 +200,11 @@ def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
 
 
 def fresh(one: TrainingJob, index: int) -> nn.Module:
-    return initialise_model(one.model, one.dataset.train.inputs.shape[1:], one.dataset.classes, one.seeds[index].child("init"))
+    seed = one.seeds[index].child("init")
+    return initialise_model(one.model, one.dataset.train.inputs.shape[1:], one.dataset.classes, seed).to(one.device)
 
 
 def tensors(one: TrainingJob) -> tuple[Tensor, Tensor]:
     inputs = np.concatenate([one.dataset.train.inputs, one.canaries.records.inputs])
     labels = np.concatenate([one.dataset.train.labels, one.canaries.records.labels])
-    return torch.from_numpy(inputs), torch.from_numpy(labels)
+    return torch.from_numpy(inputs).to(one.device), torch.from_numpy(labels).to(one.device)

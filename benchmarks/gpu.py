@@ -3,14 +3,16 @@
     python benchmarks/gpu.py [--device cuda] [--minutes 8] [--out gpu.json]
     python benchmarks/gpu.py --device cpu --small      the same code in less than a minute; its figures are no measurement
 
-Prints a table and writes JSON after every row: milliseconds a step with and without privacy, examples a second, the cost of
-privacy, most memory allocated, the largest difference to the CPU's weights in double precision after a few steps with the same
-batches and the same noise, both from counters; and a private step whose passes are CUDA graphs.
+Prints a table and writes JSON after every row, in order of worth: milliseconds a step with and without privacy, examples a
+second, the cost of privacy, most memory allocated, the largest difference to the CPU's weights in double precision after a few
+steps with the same batches and the same noise, both from counters; the same models by Opacus, one after another, and by
+`vmap(vmap(grad))`; a private step whose passes are CUDA graphs, and one with products in bfloat16; kernels a step. Rows that
+are whole in the JSON are not measured again. `gpu_predictions.json`, counted without a GPU, stands beside each measurement.
 
 A step is timed as the difference of a long and a short training, over the steps between them, after a first training that loads
 kernels and is not timed; the shorter of two such differences counts, and both are in the JSON. Trainings are made longer until
 they differ by about a second. What does not fit into the minutes is named and left out, what fails is named and the rest goes
-on: either ends with 1, as does a device that computes something else than the CPU. Never run on a GPU yet.
+on: either ends with 1, as does a device that computes something else than the CPU.
 """
 
 from __future__ import annotations
@@ -72,28 +74,21 @@ class Problem:
         return replace(self, models=min(self.models, 2), batch=8, steps=1, model={**self.model, **self.smaller})
 
 
+_WRN = {"kind": "wide_resnet", "depth": 16, "widen": 4, "groups": 16}
+_SMALL_WRN = {"depth": 10, "widen": 1}
+_VIT = {"kind": "vit", "patch": 4, "width": 192, "depth": 6, "heads": 6}
+_IMAGE = (3, 32, 32)
 PROBLEMS = (
-    Problem(name="mlp", model={"kind": "mlp", "hidden": [64]}, shape=(64,), models=32, batch=128, steps=200),
+    Problem(name="mlp", model={"kind": "mlp", "hidden": [64]}, shape=(64,), models=64, batch=128, steps=200),
+    Problem(name="cnn", model={"kind": "cnn", "channels": [16, 32]}, shape=_IMAGE, models=64, batch=128, steps=20),
+    Problem(name="wrn-x16", model=_WRN, shape=_IMAGE, models=16, batch=64, steps=3, smaller=_SMALL_WRN),
+    Problem(name="wrn-x64", model=_WRN, shape=_IMAGE, models=64, batch=64, steps=2, smaller=_SMALL_WRN),
+    Problem(name="wrn", model=_WRN, shape=_IMAGE, models=1, batch=1024, steps=3, smaller=_SMALL_WRN),
+    Problem(
+        name="vit", model=_VIT, shape=_IMAGE, models=1, batch=1024, steps=3, smaller={"width": 24, "depth": 1, "heads": 2}
+    ),
+    Problem(name="lora", model={"factory": "engine_goals:Adapted"}, shape=(1, 28, 28), models=16, batch=64, steps=10),
     Problem(name="mlp-1000", model={"kind": "mlp", "hidden": [64]}, shape=(64,), models=1000, batch=128, steps=50),
-    Problem(name="cnn", model={"kind": "cnn", "channels": [16, 32]}, shape=(3, 32, 32), models=16, batch=128, steps=50),
-    Problem(
-        name="wrn-16-4",
-        model={"kind": "wide_resnet", "depth": 16, "widen": 4, "groups": 16},
-        shape=(3, 32, 32),
-        models=1,
-        batch=1024,
-        steps=5,
-        smaller={"depth": 10, "widen": 1},
-    ),
-    Problem(
-        name="vit",
-        model={"kind": "vit", "patch": 4, "width": 192, "depth": 6, "heads": 6},
-        shape=(3, 32, 32),
-        models=1,
-        batch=1024,
-        steps=5,
-        smaller={"width": 24, "depth": 1, "heads": 2},
-    ),
 )
 
 
@@ -147,19 +142,29 @@ class Clock:
 
     def seconds_a_step(self, problem: Problem, mechanism: Repeated, settings: ScheduleSettings | None = None) -> list[float]:
         """Return seconds of one step of all models of `problem`, of each pair of trainings."""
-
         usual = _GRAPH_STEPS if settings is not None and settings.graphs else _SHORT_STEPS
+
+        def spent(steps: int) -> float:
+            return self.train(make_job(problem, replace(mechanism, count=steps), self.device), settings)[0]
+
+        return self.slope(spent, problem.steps, usual)
+
+    def slope(self, spent: Callable[[int], float], steps: int, usual: int = _SHORT_STEPS) -> list[float]:
+        """Return seconds of one step, of each pair of runs.
+
+        Args:
+            spent: seconds of a run of so many steps.
+            steps: that the long run has more than the short one, at first.
+            usual: steps of the short run.
+        """
         start = _DRY_STEPS if self.small else usual
 
         def pair(steps: int) -> float:
-            short, long = (self.train(job(count), settings)[0] for count in (start, start + steps))
+            self._go_on(0)
+            short, long = spent(start), spent(start + steps)
             return long - short
 
-        def job(steps: int) -> TrainingJob:
-            return make_job(problem, replace(mechanism, count=steps), self.device)
-
-        self.train(job(start), settings)  # kernels are chosen and loaded
-        steps = problem.steps
+        spent(start)  # kernels are chosen and loaded
         if self.small:
             return [pair(steps) / steps]
         first = pair(steps)
@@ -219,8 +224,72 @@ def graphs(clock: Clock, problem: Problem) -> dict[str, Any]:
     return {**figures, "graph_disagreement": largest_difference(repeated, usual)}
 
 
+def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
+    """Milliseconds of a step of one model by Opacus, by hooks and as ghosts, and by `vmap(vmap(grad))` over a few models.
+
+    Batches are those of ours, noise is each side's own. What a peer cannot train is a result, not an error.
+    """
+    from ensemble_peers import opacus_loop, vmap_loop
+
+    together = min(problem.models, _VMAP_MODELS)
+    runs: dict[str, tuple[Callable[[TrainingJob], Any], int]] = {
+        "opacus_hooks": (lambda job: opacus_loop(job, "hooks", 1), 1),
+        "opacus_ghost": (lambda job: opacus_loop(job, "ghost", 1), 1),
+        "vmap": (lambda job: vmap_loop(job, together), together),
+    }
+    found: dict[str, Any] = {}
+    for name, (run, models) in runs.items():
+
+        def spent(steps: int, run: Callable[[TrainingJob], Any] = run) -> float:
+            job = make_job(replace(problem, models=together), replace(_PRIVATE, count=steps), clock.device)
+            begin = time.perf_counter()
+            run(job)
+            if find_device(clock.device).type == "cuda":
+                torch.cuda.synchronize()
+            return time.perf_counter() - begin
+
+        try:
+            times = [1e3 * seconds / models for seconds in clock.slope(spent, max(problem.steps, 5))]
+            found |= {f"{name}_ms": min(times), f"{name}_ms_all": times}
+        except (RuntimeError, NotImplementedError, ImportError) as error:
+            found[f"{name}_cannot"] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            torch.cuda.empty_cache()
+    return found
+
+
+def bfloat16(clock: Clock, problem: Problem) -> dict[str, Any]:
+    """Time of a private step whose products are in bfloat16."""
+    return timing("bfloat16", clock, problem, _PRIVATE, ScheduleSettings(precision="bfloat16"))
+
+
+def kernels(clock: Clock, problem: Problem) -> dict[str, Any]:
+    """Kernels and launches of a private step, and the eight kernels that take most of its time, by torch's profiler."""
+    from torch.profiler import ProfilerActivity, profile
+
+    if find_device(clock.device).type != "cuda":
+        return {}
+    counts = []
+    for steps in (_SHORT_STEPS, 2 * _SHORT_STEPS):
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+            clock.train(make_job(problem, replace(_PRIVATE, count=steps), clock.device))
+        table = seen.key_averages()
+        done = [row for row in table if row.device_type == torch.autograd.DeviceType.CUDA]
+        busy = sum(row.self_device_time_total for row in done)
+        counts.append((sum(row.count for row in done), busy, sum(row.count for row in table if "LaunchKernel" in row.key)))
+    (_, short, _), (_, long, _) = counts
+    few, many = counts
+    longest = sorted(done, key=lambda row: -row.self_device_time_total)[:_LONGEST]
+    return {
+        "kernels_a_step": (many[0] - few[0]) / _SHORT_STEPS,
+        "launches_a_step": (many[2] - few[2]) / _SHORT_STEPS,
+        "busy_ms": (long - short) / 1e3 / _SHORT_STEPS,
+        "longest_kernels": [[row.key[:100], row.count, row.self_device_time_total / 1e3] for row in longest],
+    }
+
+
 _PRIVATE = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1)
-PARTS: tuple[Callable[[Clock, Problem], dict[str, Any]], ...] = (plain, private, agreement, graphs)
+_VMAP_MODELS, _LONGEST = 16, 8
+PARTS: tuple[Callable[[Clock, Problem], dict[str, Any]], ...] = (private, plain, agreement, peers, graphs, bfloat16, kernels)
 
 
 def largest_difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
@@ -244,13 +313,18 @@ def measure(clock: Clock, problem: Problem) -> dict[str, Any]:
     if private_ms:
         row["examples_a_second"] = 1e3 * problem.models * problem.batch / private_ms
         row["cost_of_privacy"] = private_ms / plain_ms if plain_ms else None
+        for name in ("opacus", "vmap"):
+            times = [value for key, value in row.items() if key.startswith(name) and key.endswith("_ms")]
+            row[f"beside_{name}"] = min(times) * problem.models / private_ms if times else None
     return {**row, "errors": errors, "not_run": not_run}
 
 
 COLUMNS = (
     ("private_ms", "DP ms", "9.3f"), ("plain_ms", "plain ms", "9.3f"), ("cost_of_privacy", "ratio", "6.2f"),
     ("examples_a_second", "examples/s", "11.0f"), ("memory_bytes", "bytes", "13d"), ("disagreement", "differs", "9.1e"),
-    ("graph_ms", "graph ms", "9.3f"), ("graph_disagreement", "differs", "9.1e"),
+    ("graph_ms", "graph ms", "9.3f"), ("graph_disagreement", "differs", "9.1e"), ("bfloat16_ms", "bf16 ms", "9.3f"),
+    ("beside_opacus", "x Opacus", "8.2f"), ("beside_vmap", "x vmap", "8.2f"), ("busy_ms", "busy ms", "9.3f"),
+    ("launches_a_step", "launches", "8.0f"), ("predicted_ms", "predicted", "9.3f"),
 )  # fmt: skip
 
 
@@ -259,7 +333,7 @@ def line(row: Mapping[str, Any]) -> str:
     cells = [
         f"{'-':>{form.split('.')[0].rstrip('d')}}" if row.get(key) is None else f"{row[key]:{form}}" for key, _, form in COLUMNS
     ]
-    text = f"{row['problem']:10} {row['models']:5d} {row['batch']:5d} {' '.join(cells)}"
+    text = f"{row['problem']:13} {row['models']:5d} {row['batch']:5d} {' '.join(cells)}"
     failures = [f"  {part}: {error}" for part, error in row["errors"].items()]
     return "\n".join([text, *failures, *(f"  {part}: not run, the time is over" for part in row["not_run"])])
 
@@ -268,6 +342,43 @@ def is_wrong(row: Mapping[str, Any]) -> bool:
     """True if something failed, was not run, or differs from what it has to be equal to."""
     far = (row.get("disagreement") or 0.0) > _LIMIT or (row.get("graph_disagreement") or 0.0) > _GRAPH_LIMIT
     return far or bool(row["errors"]) or bool(row["not_run"])
+
+
+def rates(device: str) -> dict[str, float]:
+    """Rates of this device in the units that predictions use: products a second in three precisions, bytes copied a second."""
+    size, place = (8192 if find_device(device).type == "cuda" else 512), find_device(device)
+    found = {}
+    for name, dtype, short in (("float32", torch.float32, False), ("tf32", torch.float32, True), ("bfloat16", torch.bfloat16, False)):
+        torch.backends.cuda.matmul.allow_tf32 = short
+        left, right = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
+        found[f"{name}_products_a_second"] = 2 * size**3 / _seconds(lambda left=left, right=right: left @ right, place)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    block = torch.randn(size * size, device=place)
+    found["bytes_a_second"] = 8 * size**2 / _seconds(block.clone, place)
+    return found
+
+
+def _seconds(work: Callable[[], Any], place: torch.device, repeats: int = 10) -> float:
+    for measured in (False, True):
+        if place.type == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            work()
+        if place.type == "cuda":
+            torch.cuda.synchronize()
+        if measured:
+            return (time.perf_counter() - begin) / repeats
+    raise AssertionError
+
+
+def stored_rows(path: Path, head: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of an earlier run on the same device; none if there was none."""
+    if not path.exists():
+        return []
+    stored = json.loads(path.read_text())
+    same = all(stored.get(name) == head[name] for name in ("device", "torch", "measurement"))
+    return list(stored["rows"]) if same else []
 
 
 def main() -> int:
@@ -290,16 +401,23 @@ def main() -> int:
         print("--small: the figures are no measurement")
     widths = [int(form.split(".")[0].rstrip("d")) for _, _, form in COLUMNS]
     titles = " ".join(f"{title:>{width}}" for (_, title, _), width in zip(COLUMNS, widths, strict=True))
-    print(f"{'problem':10} {'N':>5} {'batch':>5} {titles}")
+    print(f"{'problem':13} {'N':>5} {'batch':>5} {titles}")
     clock = Clock(options.device, 60.0 * options.minutes, small=options.small)
     head = {"device": name, "torch": torch.__version__, "measurement": not options.small}
-    rows: list[dict[str, Any]] = []
+    if not options.small:
+        head |= rates(options.device)
+        print(json.dumps(head))
+    kept = {row["problem"]: row for row in stored_rows(options.out, head)}
+    predicted = json.loads((Path(__file__).parent / "gpu_predictions.json").read_text())
     for problem in PROBLEMS:
-        if problem.name in options.problems.split(","):
-            rows.append(measure(clock, problem.small() if options.small else problem))
-            print(line(rows[-1]), flush=True)
-            options.out.write_text(json.dumps({**head, "rows": rows}, indent=2) + "\n")
-    return int(any(is_wrong(row) for row in rows))
+        if problem.name not in options.problems.split(","):
+            continue
+        if problem.name not in kept or is_wrong(kept[problem.name]):
+            row = measure(clock, problem.small() if options.small else problem)
+            kept[problem.name] = row | {"predicted_ms": predicted.get(problem.name, {}).get("predicted_ms")}
+        print(line(kept[problem.name]), flush=True)
+        options.out.write_text(json.dumps({**head, "rows": list(kept.values())}, indent=2) + "\n")
+    return int(any(is_wrong(row) for row in kept.values()))
 
 
 if __name__ == "__main__":

@@ -258,7 +258,9 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
     assert 150 < sum(draws[6].values()) < 400
 
 
-def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("channels", [1, 1000], ids=["products", "groups"])
+def test_one_call_for_all_models_convolves_as_one_each(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.engine.layers.convolution_direct._PRODUCT_CHANNELS", channels)
     job = replace(make_job("many_channels", QUIET), device="cpu")
     each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     monkeypatch.setattr("audit.engine.layers.convolution_direct.in_one_call", lambda _: True)

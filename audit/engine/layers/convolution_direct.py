@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.layers.convolution_examples import batch_size, example_gradients, gram, takes_gram
-from audit.engine.layers.convolution_patches import Geometry, read_geometry
+from audit.engine.layers.convolution_examples import batch_size, columns, example_gradients, gram, takes_gram
+from audit.engine.layers.convolution_patches import Geometry, numbers_in_cache, read_geometry
 from audit.engine.layers.gram_norms import gram_squares
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
 _ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
 _KEPT_NUMBERS = 1 << 22  # of a model's example gradients, up to which it is cheaper to keep them than to sum anew
+# from so many channels on, a GPU convolves several models faster by one product than by a call with groups (docs/evidence/gpu.md)
+_PRODUCT_CHANNELS = 32
 
 
 class DirectConvLayer(EnsembleLayer):
@@ -159,12 +162,14 @@ def undo_groups(images: Tensor, models: int) -> Tensor:
 
 
 class _Direct(torch.autograd.Function):
-    """One library convolution a model, or one for all of them, differentiable in the inputs."""
+    """One library convolution per model; on a GPU one product or call for all of them. Differentiable in the inputs."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(inputs, weight)
         ctx.geometry = geometry
+        if in_one_call(inputs) and len(weight) > 1 and inputs.shape[1] >= _PRODUCT_CHANNELS:
+            return _by_products(inputs, weight, bias, geometry)
         if in_one_call(inputs):
             shifts = None if bias is None else bias.flatten()
             group_images, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
@@ -179,14 +184,38 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
-        if in_one_call(signal):
-            models = len(weight)
-            operands = (in_groups(signal, models), in_groups(inputs, models))
-            back = ctx.geometry.backward(*operands, weight.flatten(0, 1), (True, False), models)[0]
-            return undo_groups(back, models), None, None, None
+        if in_one_call(signal) and len(weight) > 1 and (turned := _turned(ctx.geometry)) is not None:
+            return _by_products(signal, weight.transpose(1, 2).flip(3, 4), None, turned), None, None, None
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
         return _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
+
+
+def _turned(geometry: Geometry) -> Geometry | None:
+    """Return the convolution of a signal that gives the derivative by the images; None if one step skips pixels or margins."""
+    sizes = zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True)
+    top, first = (dilation * (kernel - 1) - margin for kernel, dilation, margin in sizes)
+    return replace(geometry, padding=(top, first)) if geometry.stride == (1, 1) and top >= 0 and first >= 0 else None
+
+
+def _by_products(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+    """Convolve images `(N * rows, channels, h, w)` of N models with `weight` `(N, outputs, channels, *kernel)`.
+
+    One product of all models, or of some at a time, with what the kernel sees: cuDNN has no fast kernels in single precision
+    for groups of many channels.
+    """
+    models, outputs, rows = len(weight), weight.shape[1], len(inputs) // len(weight)
+    high, wide = geometry.out(*(size + 2 * margin for size, margin in zip(inputs.shape[2:], geometry.padding, strict=True)))
+    matrices = weight.permute(0, 3, 4, 2, 1).flatten(1, 3)
+    numbers = rows * high * wide * matrices.shape[1]
+    batch = max(1, numbers_in_cache(inputs.device, numbers) // numbers)
+    parts = []
+    for start in range(0, models, batch):
+        own = matrices[start : start + batch]
+        seen = columns(geometry, inputs[start * rows : (start + batch) * rows]).view(len(own), rows * high * wide, -1)
+        shift = None if bias is None else bias[start : start + batch].unsqueeze(1)
+        parts.append(torch.bmm(seen, own) if shift is None else torch.baddbmm(shift, seen, own))
+    return _merge_models(parts).view(-1, high, wide, outputs).permute(0, 3, 1, 2).contiguous()
 
 
 def _merge_models(parts: list[Tensor]) -> Tensor:
