@@ -80,7 +80,7 @@ class Chunk:
         if self.private is not None and technique.clipping == "adaptive":
             refuse_planted_gradients(job)
             self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
-        self.graphs = self._graphs(technique, arrangement) if arrangement.graphs else None
+        self.graphs = self._graphs(technique, arrangement)
         self.canaries: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -225,14 +225,20 @@ class Chunk:
         """Adds the gradients of one pass to the step's sum, which stays in its place in memory."""
         return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
 
-    def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums:
-        refuse_capture({
+    def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums | None:
+        """Return what captures passes, if they are to be captured and can be."""
+        if arrangement.graphs is False:
+            return None
+        reasons = {
             "models are not trained together by torch": type(self.models) is not TapeGradients,
             "the forward pass draws": self.models.random,
             "views are drawn in each step": technique.augments,
             "clip norms move": self.adaptive is not None,
             "records are read where they lie": not isinstance(self.inputs, Tensor),
-        })  # fmt: skip
+        }
+        if arrangement.graphs is None and any(reasons.values()):
+            return None
+        refuse_capture(reasons)
         return GraphedSums(self.total, short=arrangement.products is not None)
 
     def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:

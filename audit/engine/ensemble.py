@@ -16,6 +16,7 @@ from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import Chunk
+from audit.engine.compiled.graphed_sums import GRAPH_ERRORS
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
@@ -56,12 +57,18 @@ def train(
             "expected one row a model and one column a canary"
         )
     arrangement, report = arrange(job, options, technique), _Report(progress)
-    try:
-        return _train(job, report, arrangement, technique or Technique())
-    except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
+    while True:
+        try:
+            return _train(job, report, arrangement, technique or Technique())
+        except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
+            arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
+        except GRAPH_ERRORS as error:
+            if arrangement.graphs is not None:
+                raise
+            options = replace(options, graphs=False)
+            arrangement = replace(arrangement, graphs=False)
+            log.warning("the training begins again without CUDA graphs, which is slower: %s", error)
         report.restart()
-        arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
-    return _train(job, report, arrangement, technique or Technique())
 
 
 def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, technique: Technique) -> TrainedModels:

@@ -72,7 +72,8 @@ class ScheduleSettings:
             parameters stay as they are, and so does the bound on what one example adds.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
-        graphs: passes of a GPU are captured as CUDA graphs. Never run yet: `benchmarks/gpu.py` alone sets it.
+        graphs: passes of a GPU are captured as CUDA graphs. None does so if nothing speaks against it, and trains without them
+            if a pass cannot be captured or repeated; True makes that an error.
     """
 
     model_chunk: int | None = None
@@ -82,7 +83,7 @@ class ScheduleSettings:
     compile: str = "off"
     precision: str = "float32"
     counters: bool | None = None
-    graphs: bool = False
+    graphs: bool | None = None
 
     def __post_init__(self) -> None:
         checks.choice(self.precision, "precision", PRECISIONS)
@@ -107,7 +108,7 @@ class Arrangement:
         products: type of the products on the way forward and back, None for that of the parameters.
         split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
-        graphs: passes are captured and repeated.
+        graphs: passes are captured and repeated; None if they can be.
         source: of the job's models; its `apart` is why each needs its own module.
     """
 
@@ -124,7 +125,7 @@ class Arrangement:
     dtype: torch.dtype = torch.float32
     split: Split | None = None
     counters: bool = False
-    graphs: bool = False
+    graphs: bool | None = False
 
 
 def arrange(
@@ -180,7 +181,7 @@ def arrange(
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
         counters=counters,
-        graphs=settings.graphs,
+        graphs=settings.graphs if settings.graphs is not None or captures(device) else False,
         source=source,
     )
 
@@ -284,6 +285,11 @@ def _probe(job: TrainingJob) -> Probe:
         loss=find_loss(job.loss),
         classes=job.dataset.classes,
     )
+
+
+def captures(device: torch.device) -> bool:
+    """True if passes can be captured as graphs there."""
+    return device.type == "cuda" and torch.cuda.is_available()
 
 
 def _rows(law: Law, row_bytes: int, device: torch.device) -> int:

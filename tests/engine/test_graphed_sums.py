@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten
 
 from audit.core.errors import ConfigError, ExecutionMismatch
 from audit.core.events import dp_sgd, sgd
-from audit.engine import chunk
+from audit.engine import chunk, schedule
 from audit.engine.compiled import graphed_sums
 from audit.engine.compiled.graphed_sums import GraphedSums
 from audit.engine.dp_options import Technique
@@ -27,6 +27,7 @@ from tests.marks import slow
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
 GRAPHS = ScheduleSettings(counters=True, graphs=True)
+USUAL_CAPTURE = graphed_sums._cuda_graph
 
 
 class Recorder(TorchDispatchMode):
@@ -264,3 +265,32 @@ def test_what_a_graph_cannot_repeat_is_refused(technique: Technique, model: dict
     shape = (1, 8, 8) if model.get("kind") == "cnn" else (6,) if model == users.spec("sequence_first") else (5,)
     with pytest.raises(ConfigError, match=message):
         train(cases.job(NOISY, model=model, data=cases.dataset(shape)), cases.silent, GRAPHS, technique)
+
+
+@pytest.mark.parametrize("failing", ["capture", "repetition"])
+def test_by_default_a_training_that_no_graph_can_repeat_begins_again_without(
+    failing: str, recorded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, shape = MODELS["mlp"]
+    job = cases.job(NOISY, model=model, data=cases.dataset(shape, train=60), models=3)
+    plain = train(job, cases.silent, replace(GRAPHS, graphs=False))
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("not permitted when a stream is capturing")
+
+    if failing == "capture":
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+        monkeypatch.setattr(torch.cuda, "set_stream", lambda _: None)
+        monkeypatch.setattr(torch.cuda, "graph", refuse)
+        monkeypatch.setattr(graphed_sums, "_cuda_graph", USUAL_CAPTURE)
+    else:
+        monkeypatch.setattr(graphed_sums, "_LIMIT", -1.0)
+    with pytest.raises(graphed_sums.GRAPH_ERRORS, match="train without graphs"):
+        train(job, cases.silent, GRAPHS)
+    monkeypatch.setattr(schedule, "captures", lambda _: True)  # as on a GPU: no one asked for graphs
+    steps: list[int] = []
+    done = train(job, steps.append, ScheduleSettings(counters=True))
+    assert sum(steps) == 3 * NOISY.count
+    for parameter, value in plain.weights.items():
+        np.testing.assert_array_equal(done.weights[parameter], value, err_msg=parameter)

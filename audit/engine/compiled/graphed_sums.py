@@ -4,7 +4,7 @@ A graph repeats what was launched while it was captured, in the same memory. So 
 and its code must not decide by numbers of the device: batches are copied into their own place, parameters, records and
 sums are updated in place, and what draws or changes from step to step by the host's hand is refused. What no one refused, a
 number of the host's that a module keeps between calls, is looked for: the 1st, 2nd, 4th, 8th ... repetition of each shape runs
-once more as it is, and a training ends if its sums differ. Never run on a GPU.
+once more as it is, and a training ends, or begins again without graphs, if its sums differ.
 """
 
 from __future__ import annotations
@@ -26,6 +26,17 @@ _LIMIT, _SHORT_LIMIT = 1e-3, 5e-2
 
 Work = Callable[[Tensor, Tensor], Clipping | None]
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class CaptureError(ConfigError):
+    """A pass that CUDA cannot capture."""
+
+
+class RepetitionError(ExecutionMismatch):
+    """A repeated pass that adds something else than the pass does."""
+
+
+GRAPH_ERRORS = (CaptureError, RepetitionError)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -70,8 +81,8 @@ class GraphedSums:
             mask: `(N, rows)` which of them are real.
 
         Raises:
-            ConfigError: the pass cannot be captured.
-            ExecutionMismatch: a repeated pass adds something else than the pass does.
+            CaptureError: the pass cannot be captured.
+            RepetitionError: a repeated pass adds something else than the pass does.
         """
         shape = mask.shape
         self._passes[shape] = self._passes.get(shape, 0) + 1
@@ -104,12 +115,12 @@ class GraphedSums:
         return clipping
 
     def _refuse(self, name: str, difference: Tensor, size: Tensor) -> None:
-        """Raise `ExecutionMismatch` if `difference` `(N, ...)` is large; a model that diverged has no finite size."""
+        """Raise `RepetitionError` if `difference` `(N, ...)` is large; a model that diverged has no finite size."""
         share = difference.norm(dim=1) / size.clamp(min=1e-30)
         error = float(torch.where(size.isfinite(), share, 0.0).max())
         if not error <= self._limit:  # not a number is refused, too
-            raise ExecutionMismatch(
-                f"graphs is set, and a repeated pass has {name} that differ from those of the pass as it is by {error:.2g} of "
+            raise RepetitionError(
+                f"passes are captured as graphs, and a repeated pass has {name} that differ from those of the pass as it is by {error:.2g} of "
                 f"their size, where rounding stays below {self._limit:g}: it would train other models than the module. Look in "
                 "forward() for numbers that are kept between calls; train without graphs"
             )
@@ -119,7 +130,7 @@ def _cuda_graph(launch: Callable[[], None]) -> Callable[[], None]:
     """Return what repeats `launch` on a GPU.
 
     Raises:
-        ConfigError: CUDA cannot capture it.
+        CaptureError: CUDA cannot capture it.
         torch.OutOfMemoryError: memory ran out meanwhile.
     """
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
@@ -139,7 +150,7 @@ def _reason(error: RuntimeError) -> Exception:
         if isinstance(cause, torch.OutOfMemoryError):
             return cause
         cause = cause.__context__
-    return ConfigError(f"graphs is set, but CUDA cannot capture a pass of this training: {error}; train without graphs")
+    return CaptureError(f"graphs is set, but CUDA cannot capture a pass of this training: {error}; train without graphs")
 
 
 def refuse_capture(reasons: dict[str, bool]) -> None:
