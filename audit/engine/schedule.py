@@ -40,7 +40,8 @@ from audit.engine.trial.own_augmentation import examine_augmentation, load_augme
 
 log = logging.getLogger(__name__)
 
-PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": torch.bfloat16}
+# type of the products; single precision stands for kernels that read eleven bits of it
+PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "tf32": torch.float32, "bfloat16": torch.bfloat16}
 
 _PROBE_RECORDS = 64
 _CACHE_BYTES = 5 * 2**20
@@ -68,8 +69,9 @@ class ScheduleSettings:
             machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch, and so does a
             machine without a compiler, or code that does not agree with torch on a few records. Compiled sums are as exact
             but not the same to the last bit.
-        precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
-            parameters stay as they are, and so does the bound on what one example adds.
+        precision: "bfloat16" multiplies in it on the way forward and back, "tf32" in single precision of which a GPU reads
+            eleven bits; norms, clip factors, clipped sums, noise and parameters stay as they are, and so does the bound on what
+            one example adds.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
         graphs: passes of a GPU are captured as CUDA graphs. None does so if nothing speaks against it, and trains without them

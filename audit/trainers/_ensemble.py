@@ -27,8 +27,9 @@ class EnsembleTrainer:
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
         compile: "auto" computes MLPs and small CNNs by code that the machine's C compiler makes, 2 to 8 times as fast, if
             the training repays the compiler; "on" always. As exact, but not the same to the last bit as "off".
-        precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers; norms, clipping,
-            sums, noise and parameters stay in float32, and one example still moves the sum by at most the clip norm.
+        precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers, and "tf32" lets a
+            GPU read eleven bits of each number; norms, clipping, sums, noise and parameters stay in float32, and one example
+            still moves the sum by at most the clip norm.
     """
 
     takes_losses: ClassVar[bool] = True

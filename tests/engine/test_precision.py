@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +15,12 @@ from audit.checks.execution import check_executed
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
+from audit.engine.device import one_precision
 from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
+from audit.engine.layers import batched_matmul, layers
+from audit.engine.layers.short_products import halves, rounded
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.clip_check import clipped_alone, plain_gradient
 from audit.models.build import initialise_model
@@ -130,9 +135,105 @@ def test_what_has_no_effect_is_said_and_what_does_not_exist_refused(caplog: pyte
         plain, short = train(job, cases.silent), train(job, cases.silent, SHORT)
     assert "precision: bfloat16 has no effect" in caplog.text
     np.testing.assert_array_equal(plain.weights["linear.weight"], short.weights["linear.weight"])
-    with pytest.raises(ConfigError, match="precision is 'half'; expected one of float32, bfloat16"):
+    with pytest.raises(ConfigError, match="precision is 'half'; expected one of float32, tf32, bfloat16"):
         DpSgdTrainer(precision="half")
     with caplog.at_level(logging.WARNING):
         built = DpSgdTrainer(precision="bfloat16", compile="on").fit(cases.job(NOISY), cases.silent).models
     assert "not float32" in caplog.text
     np.testing.assert_array_equal(built.weights["0.weight"], train(cases.job(NOISY), cases.silent, SHORT).weights["0.weight"])
+
+
+def single(name: str, device: str = "cpu") -> tuple[TapeGradients, TapeGradients, Rows]:
+    """Models in single precision whose products may read eleven bits of a number, and the same ones without."""
+    spec, shape = cases.MODELS[name]
+    modules = [initialise_model(spec, shape, 3, Seed(index)) for index in range(COUNT)]
+    place, generator = torch.device(device), np.random.default_rng(0)
+    state = stacked_state(modules, torch.float32, place)
+    rows = Rows(
+        inputs=torch.from_numpy(generator.normal(size=(COUNT * ROWS, *shape)).astype(np.float32)).to(place),
+        labels=torch.from_numpy(generator.integers(0, 3, COUNT * ROWS)).to(place),
+        mask=torch.zeros(COUNT, ROWS, dtype=torch.bool, device=place),
+    )
+    return TapeGradients(modules[0], state, torch.float32), TapeGradients(modules[0], state), rows
+
+
+def eleven_bits(values: torch.Tensor) -> bool:
+    return bool(((values.contiguous().view(torch.int32) & 0x1FFF) == 0).all())
+
+
+def test_numbers_are_rounded_to_eleven_bits_and_parts_add_up() -> None:
+    values = torch.cat([torch.randn(10_000) * 10.0 ** torch.randint(-30, 30, (10_000,)), torch.tensor([0.0, -0.0, 1.0])])
+    short = rounded(values)
+    assert eleven_bits(short) and ((short - values).abs() <= values.abs() * 2.0**-11).all()
+    high, low = halves(values)
+    assert eleven_bits(high) and torch.equal(high + low, values) and (low.abs() <= values.abs() * 2.0**-10).all()
+    odd = torch.tensor([float("inf"), -float("inf"), float("nan"), 2047.0 / 2048, 4095.0 / 4096, 4097.0 / 4096, 1 + 3 / 2048])
+    torch.testing.assert_close(
+        rounded(odd), torch.tensor([*odd[:3].tolist(), 2047.0 / 2048, 1.0, 1.0, 1 + 4 / 2048]), rtol=0, atol=0, equal_nan=True
+    )
+    assert rounded(values.double()) is not None and torch.equal(rounded(values.double()), values.double())
+
+
+def in_tf32(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`product` as the units of a GPU compute it while they are on: they read eleven bits of each operand, cut off."""
+
+    def cut(value: object) -> object:
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float32 and ON[-1]:
+            short = (value.detach().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
+            return value + (short - value).detach()  # gradients pass
+        return value
+
+    return lambda *operands, **options: product(*map(cut, operands), **options)
+
+
+ON = [False]
+
+
+@contextmanager
+def noted(*, active: bool) -> Iterator[None]:
+    ON.append(active)
+    try:
+        yield
+    finally:
+        ON.pop()
+
+
+@pytest.mark.parametrize("name", slow(["mlp", "many_channels", "convolutions", "sequences"], ["sequences"]))
+def test_a_clip_bound_holds_on_units_that_read_eleven_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In emulation: operands of products are cut while short kernels are on, as a GPU's units do; elsewhere they are not."""
+    monkeypatch.setattr(layers, "short_kernels", noted)
+    monkeypatch.setattr(torch, "bmm", in_tf32(torch.bmm))
+    monkeypatch.setattr(torch, "baddbmm", in_tf32(torch.baddbmm))
+    monkeypatch.setattr(batched_matmul, "_linear", in_tf32(batched_matmul._linear))
+    monkeypatch.setattr(batched_matmul, "_loop_is_faster", lambda *_: False)
+    monkeypatch.setattr(torch.Tensor, "baddbmm_", lambda own, left, right: own.add_(in_tf32(torch.bmm)(left, right)))
+    short, exact, rows = single(name)
+    for row in range(0, ROWS, 3):
+        rows.mask[:] = False
+        rows.mask[:, row] = True
+        alone, norms = summed(short, rows, Clip(norm=1e9))
+        assert norms is not None
+        torch.testing.assert_close(alone.norm(dim=1), norms[:, row], rtol=2e-6, atol=0)
+        lengths = summed(short, rows, Clip(norm=0.01))[0].norm(dim=1)
+        torch.testing.assert_close(lengths, norms[:, row].clamp(max=0.01), rtol=2e-6, atol=0)
+    rows.mask[:] = True
+    built, wanted = (summed(models, rows, Clip(norm=0.1))[0] for models in (short, exact))
+    assert 1e-5 < (built - wanted).norm() / wanted.norm() < 1e-2
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16], ids=["tf32", "bfloat16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_clip_bound_holds_on_a_gpu(name: str, products: torch.dtype) -> None:
+    short, exact, rows = single(name, "cuda")
+    short.tape.products = products
+    with one_precision(torch.device("cuda")):
+        for row in range(0, ROWS, 3):
+            rows.mask[:] = False
+            rows.mask[:, row] = True
+            lengths = summed(short, rows, Clip(norm=0.01))[0].norm(dim=1)
+            assert (lengths <= 0.01 * (1 + 1e-5)).all() and (lengths > 0.004).all(), lengths
+        rows.mask[:] = True
+        built, wanted = (summed(models, rows, Clip(norm=0.1))[0] for models in (short, exact))
+        assert (built - wanted).norm() / wanted.norm() < (0.1 if products == torch.bfloat16 else 1e-2)

@@ -18,6 +18,7 @@ from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_ran
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.layers.layers_elementwise import LookupLayer
 from audit.engine.layers.modes import Modes
+from audit.engine.layers.short_products import rounded
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
@@ -174,7 +175,8 @@ class TapeGradients:
         self._modes.train()
         self.tape.active, self.tape.uses, self.tape.batch = True, [], len(rows.inputs)
         try:
-            outputs = self.module(rows.inputs)
+            with self.tape.short_kernels():
+                outputs = self.module(rows.inputs)
         finally:
             self.tape.active = False
         uses, self.tape.uses = self.tape.uses, []
@@ -187,16 +189,18 @@ class TapeGradients:
         if rows.copies > 1:
             slopes /= rows.copies
         slopes = slopes.to(outputs.dtype)
-        gradients = pull_back(outputs, slopes, [use.edge for use in uses])
-        used_signals = [
-            (use, signal.to(self.flat.dtype)) for use, signal in zip(uses, gradients, strict=True) if signal is not None
-        ]
+        with self.tape.short_kernels():
+            gradients = pull_back(outputs, slopes, [use.edge for use in uses])
+        used_signals = [(use, self._short(signal)) for use, signal in zip(uses, gradients, strict=True) if signal is not None]
         for use, _ in used_signals:
             if use.inputs.is_floating_point():
-                use.inputs = use.inputs.to(
-                    self.flat.dtype
-                )  # norms and sums are of what the products saw, but not in their type
+                use.inputs = self._short(use.inputs)
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
+
+    def _short(self, values: Tensor) -> Tensor:
+        """What the products saw, in the type of the parameters: norms and sums are of these numbers."""
+        own = values.to(self.flat.dtype)
+        return rounded(own) if self.tape.products == torch.float32 else own
 
     def _find_shared_lookups(self, inputs: Tensor) -> None:
         """Find out, once, which embeddings are looked up in the same places however many records there are, as positions are.

@@ -98,7 +98,8 @@ class ConvLayer(MatrixLayer):
         models, gradients = self.tape.models, {}
         if "weight" in self.slots:
             arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
-            products = arithmetic.gradients(use.inputs.flatten(0, 1), signal.flatten(0, 1))
+            with self.tape.short_kernels():
+                products = arithmetic.gradients(use.inputs.flatten(0, 1), signal.flatten(0, 1))
             copies = products.view(models, rows, -1, *products.shape[1:])
             gradients["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
         if "bias" in self.slots:

@@ -43,7 +43,8 @@ class DirectConvLayer(EnsembleLayer):
         """Role to `(rows, *shape)`."""
         gradients = {}
         if "weight" in self.slots:
-            gradients["weight"] = example_gradients(self.geometry, inputs, signal, rows)
+            with self.tape.short_kernels():
+                gradients["weight"] = example_gradients(self.geometry, inputs, signal, rows)
         if "bias" in self.slots:
             gradients["bias"] = signal.sum((2, 3)).unflatten(0, (rows, -1)).sum(1)
         return gradients
@@ -116,7 +117,9 @@ class DirectConvLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
         if "weight" in self.slots:
-            self._add_weight(use.inputs, signal, self.slots["weight"].view(total))
+            with self.tape.short_kernels():
+                for part in self.tape.parts(signal, scaled=factors is not None):
+                    self._add_weight(use.inputs, part, self.slots["weight"].view(total))
 
     def _add_weight(self, inputs: Tensor, signal: Tensor, place: Tensor) -> None:
         """Adds the sum of all gradients of the weight to `place` `(N, *shape)`."""

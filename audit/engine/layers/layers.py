@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from audit.engine.layers.batched_matmul import add_outer, rowwise, weighted_rows
 from audit.engine.layers.gram_norms import ghost_squares
+from audit.engine.layers.short_products import halves, short_kernels
 from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
@@ -80,7 +82,8 @@ class Tape:
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
     layers that draw random numbers those of a step, and is set before it; what dropout multiplies with is kept in `factors`
-    if it is needed again. `products` is the type in which layers multiply, None if it is that of the parameters.
+    if it is needed again. `products` is the type in which layers multiply, None if it is that of the parameters; float32 means
+    that a GPU may read eleven bits of each number.
     """
 
     models: int
@@ -95,6 +98,14 @@ class Tape:
     def factor(self, values: Tensor) -> Tensor:
         """`values`, about to be multiplied, in the type of the products."""
         return values if self.products is None else values.to(self.products)
+
+    def short_kernels(self) -> AbstractContextManager[None]:
+        """A scope for products of what has at most eleven significant bits, which are exact by any kernel."""
+        return short_kernels(active=self.products is not None)
+
+    def parts(self, signal: Tensor, *, scaled: bool) -> tuple[Tensor, ...]:
+        """Tensors that add up to `signal`, for products in `short_kernels`: two if it was `scaled` since it was rounded."""
+        return halves(signal) if scaled and self.products is not None else (signal,)
 
     def record(self, layer: EnsembleLayer, inputs: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `inputs`; nothing is noted if no gradient is wanted."""
@@ -245,10 +256,11 @@ class MatrixLayer(EnsembleLayer):
         gradients = {}
         if "weight" in self.slots:
             inputs = use.inputs.reshape(models * rows, positions, columns)
-            if self.outputs > columns:  # four times as fast with the longer axis contiguous in memory (docs/evidence/speed.md)
-                product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
-            else:
-                product = torch.bmm(signals.transpose(1, 2), inputs)
+            with self.tape.short_kernels():
+                if self.outputs > columns:  # four times as fast with the longer axis contiguous (docs/evidence/speed.md)
+                    product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
+                else:
+                    product = torch.bmm(signals.transpose(1, 2), inputs)
             gradients["weight"] = product.unflatten(0, (models, rows))
         if "bias" in self.slots:
             gradients["bias"] = signals.sum(1).view(models, rows, self.outputs)
@@ -277,15 +289,17 @@ class MatrixLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum(1))
         if "weight" in self.slots:
-            self.add_weight(signal, use.inputs, total)
+            self._add_weight(signal, use.inputs, total, scaled=factors is not None)
 
-    def add_weight(self, signal: Tensor, columns: Tensor, total: Tensor) -> None:
+    def _add_weight(self, signal: Tensor, columns: Tensor, total: Tensor, *, scaled: bool) -> None:
         """Adds `signal.T @ columns` to the weight's place in `total`."""
         slot = self.slots["weight"]
         if self.outputs == 1:
             slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
         else:
-            add_outer(slot.view(total).flatten(2), signal, columns)
+            with self.tape.short_kernels():
+                for part in self.tape.parts(signal, scaled=scaled):
+                    add_outer(slot.view(total).flatten(2), part, columns)
 
 
 def _in_order(gradient: Tensor) -> Tensor:

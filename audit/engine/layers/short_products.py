@@ -1,0 +1,57 @@
+"""Products on a GPU's matrix units, which read at most eleven significant bits of a number (TF32), and what stays exact.
+
+A product of two numbers of eleven bits is exact in single precision. So once inputs and signals of a layer are rounded, an
+example's gradient from them is the same in the kernels for norms and in those for sums. A signal times a clip factor has more
+bits; it is the sum of two numbers of which the first has eleven bits, and what the kernels lose of the second is 2^-20 of the
+whole at most. docs/develop/how-a-step-works.md has the bound that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_LOST = (1 << 13) - 1  # bits of a number in single precision that the units do not read
+
+
+@contextmanager
+def short_kernels(*, active: bool) -> Iterator[None]:
+    """A scope in which a GPU may multiply and convolve by matrix units that read eleven bits; no effect on a CPU."""
+    matmul: Any = torch.backends.cuda.matmul
+    convolutions: Any = torch.backends.cudnn
+    name, value = "allow_tf32", True
+    places = [matmul, convolutions]
+    if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
+        name, value, places = "fp32_precision", "tf32", [matmul, convolutions.conv]
+    if not active:
+        yield
+        return
+    earlier = [getattr(place, name) for place in places]
+    try:
+        for place in places:
+            setattr(place, name, value)
+        yield
+    finally:
+        for place, old in zip(places, earlier, strict=True):
+            setattr(place, name, old)
+
+
+def rounded(values: Tensor) -> Tensor:
+    """`values` in single precision, rounded to eleven significant bits, ties to even; other types and infinities as they are."""
+    if values.dtype != torch.float32:
+        return values
+    bits = values.contiguous().view(torch.int32)
+    short = bits.add(_LOST >> 1).add_((bits >> 13) & 1).bitwise_and_(~_LOST).view(torch.float32)
+    return torch.where(values.isfinite(), short, values)
+
+
+def halves(values: Tensor) -> tuple[Tensor, ...]:
+    """Two tensors that add up to `values` exactly, the first of eleven significant bits; `values` alone in another type."""
+    if values.dtype != torch.float32:
+        return (values,)
+    high = values.contiguous().view(torch.int32).bitwise_and(~_LOST).view(torch.float32)
+    return high, values - high
