@@ -9,19 +9,21 @@ steps with the same batches and the same noise, both from counters; the same mod
 `vmap(vmap(grad))`; a private step whose passes are CUDA graphs, and one with products in bfloat16; kernels a step. Rows that
 are whole in the JSON are not measured again. `gpu_predictions.json`, counted without a GPU, stands beside each measurement.
 
-A step is timed as the difference of a long and a short training, over the steps between them, after a first training that loads
-kernels and is not timed; the shorter of two such differences counts, and both are in the JSON. Trainings are made longer until
-they differ by about a second. What does not fit into the minutes is named and left out, what fails is named and the rest goes
-on: either ends with 1, as does a device that computes something else than the CPU.
+A step of ours is timed within one training, from report to report, after the first two fifths of it; that of a peer as the
+difference of a long and a short run. The shorter of two such times counts, and both are in the JSON. What does not fit into
+the minutes is named and left out, what fails is named and the rest goes on: either ends with 1, as does a device that computes
+something else than the CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -42,11 +44,15 @@ from audit.engine.schedule import ScheduleSettings
 
 _LIMIT = 1e-6
 _GRAPH_LIMIT = 1e-4  # single precision, eight steps
-_SHORT_STEPS, _DRY_STEPS = 4, 2
-# graphs of both widths are captured by then, and the 1st, 2nd, 4th, 8th and 16th repetition compared with the pass as it is
-_GRAPH_STEPS = 20
-_SECONDS, _MOST = 1.0, 64  # that a long training should take more, and how much longer it may be made for that
+_SHORT_STEPS, _DRY_STEPS, _MOST_STEPS = 4, 2, 2000
+_SECONDS, _MOST = 0.4, 64  # that a peer's long run should take more, and how much longer it may be made for that
 _PAIRS = 2
+# seconds from the first report of a training to its end, reports that it has, and the share of it that is not timed
+_WINDOW, _MARKS, _WARM = 1.2, 6, 0.4
+
+
+class EnoughError(Exception):
+    """A training that was long enough to be timed."""
 
 
 class OutOfTimeError(Exception):
@@ -84,9 +90,7 @@ PROBLEMS = (
     Problem(name="wrn-x16", model=_WRN, shape=_IMAGE, models=16, batch=64, steps=3, smaller=_SMALL_WRN),
     Problem(name="wrn-x64", model=_WRN, shape=_IMAGE, models=64, batch=64, steps=2, smaller=_SMALL_WRN),
     Problem(name="wrn", model=_WRN, shape=_IMAGE, models=1, batch=1024, steps=3, smaller=_SMALL_WRN),
-    Problem(
-        name="vit", model=_VIT, shape=_IMAGE, models=1, batch=1024, steps=3, smaller={"width": 24, "depth": 1, "heads": 2}
-    ),
+    Problem(name="vit", model=_VIT, shape=_IMAGE, models=1, batch=1024, steps=3, smaller={"width": 24, "depth": 1, "heads": 2}),
     Problem(name="lora", model={"factory": "engine_goals:Adapted"}, shape=(1, 28, 28), models=16, batch=64, steps=10),
     Problem(name="mlp-1000", model={"kind": "mlp", "hidden": [64]}, shape=(64,), models=1000, batch=128, steps=50),
 )
@@ -136,28 +140,37 @@ class Clock:
         self._go_on(0)
         begin = time.perf_counter()
         weights = train(job, self._go_on, settings).weights
-        if find_device(job.device).type == "cuda":
-            torch.cuda.synchronize()
+        self.wait()
         return time.perf_counter() - begin, weights
 
     def seconds_a_step(self, problem: Problem, mechanism: Repeated, settings: ScheduleSettings | None = None) -> list[float]:
-        """Return seconds of one step of all models of `problem`, of each pair of trainings."""
-        usual = _GRAPH_STEPS if settings is not None and settings.graphs else _SHORT_STEPS
+        """Return seconds of one step of all models of `problem`, in either half of a training after its first part."""
+        job = make_job(problem, replace(mechanism, count=_DRY_STEPS if self.small else _MOST_STEPS), self.device)
+        marks = [(0, time.perf_counter())]
 
-        def spent(steps: int) -> float:
-            return self.train(make_job(problem, replace(mechanism, count=steps), self.device), settings)[0]
+        def hear(steps: int) -> None:
+            self._go_on(0)
+            self.wait()
+            marks.append((marks[-1][0] + steps, time.perf_counter()))
+            spent = marks[-1][1] - marks[1][1]
+            if spent > _WINDOW and (len(marks) > _MARKS or spent > 2 * _WINDOW):
+                raise EnoughError
 
-        return self.slope(spent, problem.steps, usual)
+        with suppress(EnoughError):
+            train(job, hear, settings)
+        later = [mark for mark in marks if mark[1] >= marks[0][1] + _WARM * (marks[-1][1] - marks[0][1])] or marks
+        later = later if len(later) > 1 else marks[-2:]
+        cuts = [later[0], later[len(later) // 2], later[-1]] if len(later) > 2 else [later[0], later[-1]]
+        return [problem.models * (end[1] - begin[1]) / (end[0] - begin[0]) for begin, end in itertools.pairwise(cuts)]
 
-    def slope(self, spent: Callable[[int], float], steps: int, usual: int = _SHORT_STEPS) -> list[float]:
-        """Return seconds of one step, of each pair of runs.
+    def slope(self, spent: Callable[[int], float], steps: int) -> list[float]:
+        """Return seconds of one step, of each pair of a short and a long run.
 
         Args:
             spent: seconds of a run of so many steps.
             steps: that the long run has more than the short one, at first.
-            usual: steps of the short run.
         """
-        start = _DRY_STEPS if self.small else usual
+        start = _DRY_STEPS if self.small else _SHORT_STEPS
 
         def pair(steps: int) -> float:
             self._go_on(0)
@@ -172,6 +185,11 @@ class Clock:
             steps *= min(_MOST, math.ceil(1.5 * _SECONDS / max(first, 1e-6)))
             first = pair(steps)
         return [first / steps, *(pair(steps) / steps for _ in range(_PAIRS - 1))]
+
+    def wait(self) -> None:
+        """Until the device has done what was launched."""
+        if find_device(self.device).type == "cuda":
+            torch.cuda.synchronize()
 
     def _go_on(self, steps: int) -> None:
         if time.monotonic() > self._end:
@@ -211,16 +229,15 @@ def agreement(clock: Clock, problem: Problem) -> dict[str, Any]:
     return {"disagreement": largest_difference(there, here)}
 
 
-def graphs(clock: Clock, problem: Problem) -> dict[str, Any]:
-    """Time of a private step whose passes are CUDA graphs, and what that changes in weights; on a CPU without graphs.
+def uncaptured(clock: Clock, problem: Problem) -> dict[str, Any]:
+    """Time of a private step without CUDA graphs, and what these change in weights; a CPU has none.
 
-    At most two of 50 passes are compared with passes as they are, which is in their time.
-    Graphs were never captured on a GPU: an error is a result here, and is printed.
+    At most two of 50 passes are compared with passes as they are, which is in the time with graphs.
     """
-    settings = ScheduleSettings(graphs=find_device(clock.device).type == "cuda")
-    figures = timing("graph", clock, problem, _PRIVATE, settings)
+    settings = ScheduleSettings(graphs=False)
+    figures = timing("uncaptured", clock, problem, _PRIVATE, settings)
     job = make_job(replace(problem, models=min(problem.models, 4), batch=32), replace(_PRIVATE, count=8), clock.device)
-    repeated, usual = (clock.train(job, item)[1] for item in (settings, None))
+    repeated, usual = (clock.train(job, item)[1] for item in (None, settings))
     return {**figures, "graph_disagreement": largest_difference(repeated, usual)}
 
 
@@ -244,8 +261,7 @@ def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
             job = make_job(replace(problem, models=together), replace(_PRIVATE, count=steps), clock.device)
             begin = time.perf_counter()
             run(job)
-            if find_device(clock.device).type == "cuda":
-                torch.cuda.synchronize()
+            clock.wait()
             return time.perf_counter() - begin
 
         try:
@@ -257,9 +273,13 @@ def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
     return found
 
 
-def bfloat16(clock: Clock, problem: Problem) -> dict[str, Any]:
-    """Time of a private step whose products are in bfloat16."""
-    return timing("bfloat16", clock, problem, _PRIVATE, ScheduleSettings(precision="bfloat16"))
+def shorter(clock: Clock, problem: Problem) -> dict[str, Any]:
+    """Time of a private step whose products are shorter than single precision."""
+    return {
+        name: value
+        for precision in ("tf32", "bfloat16")
+        for name, value in timing(precision, clock, problem, _PRIVATE, ScheduleSettings(precision=precision)).items()
+    }
 
 
 def kernels(clock: Clock, problem: Problem) -> dict[str, Any]:
@@ -269,7 +289,7 @@ def kernels(clock: Clock, problem: Problem) -> dict[str, Any]:
     if find_device(clock.device).type != "cuda":
         return {}
     counts = []
-    for steps in (_SHORT_STEPS, 2 * _SHORT_STEPS):
+    for steps in (_PROFILED, 2 * _PROFILED):
         with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
             clock.train(make_job(problem, replace(_PRIVATE, count=steps), clock.device))
         table = seen.key_averages()
@@ -280,16 +300,16 @@ def kernels(clock: Clock, problem: Problem) -> dict[str, Any]:
     few, many = counts
     longest = sorted(done, key=lambda row: -row.self_device_time_total)[:_LONGEST]
     return {
-        "kernels_a_step": (many[0] - few[0]) / _SHORT_STEPS,
-        "launches_a_step": (many[2] - few[2]) / _SHORT_STEPS,
-        "busy_ms": (long - short) / 1e3 / _SHORT_STEPS,
+        "kernels_a_step": (many[0] - few[0]) / _PROFILED,
+        "launches_a_step": (many[2] - few[2]) / _PROFILED,
+        "busy_ms": (long - short) / 1e3 / _PROFILED,
         "longest_kernels": [[row.key[:100], row.count, row.self_device_time_total / 1e3] for row in longest],
     }
 
 
 _PRIVATE = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1)
-_VMAP_MODELS, _LONGEST = 16, 8
-PARTS: tuple[Callable[[Clock, Problem], dict[str, Any]], ...] = (private, plain, agreement, peers, graphs, bfloat16, kernels)
+_VMAP_MODELS, _LONGEST, _PROFILED = 16, 8, 6
+PARTS: tuple[Callable[[Clock, Problem], dict[str, Any]], ...] = (private, plain, peers, uncaptured, shorter, agreement, kernels)
 
 
 def largest_difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
@@ -322,7 +342,8 @@ def measure(clock: Clock, problem: Problem) -> dict[str, Any]:
 COLUMNS = (
     ("private_ms", "DP ms", "9.3f"), ("plain_ms", "plain ms", "9.3f"), ("cost_of_privacy", "ratio", "6.2f"),
     ("examples_a_second", "examples/s", "11.0f"), ("memory_bytes", "bytes", "13d"), ("disagreement", "differs", "9.1e"),
-    ("graph_ms", "graph ms", "9.3f"), ("graph_disagreement", "differs", "9.1e"), ("bfloat16_ms", "bf16 ms", "9.3f"),
+    ("uncaptured_ms", "no graph", "9.3f"), ("graph_disagreement", "differs", "9.1e"), ("tf32_ms", "tf32 ms", "9.3f"),
+    ("bfloat16_ms", "bf16 ms", "9.3f"),
     ("beside_opacus", "x Opacus", "8.2f"), ("beside_vmap", "x vmap", "8.2f"), ("busy_ms", "busy ms", "9.3f"),
     ("launches_a_step", "launches", "8.0f"), ("predicted_ms", "predicted", "9.3f"),
 )  # fmt: skip
@@ -348,7 +369,11 @@ def rates(device: str) -> dict[str, float]:
     """Rates of this device in the units that predictions use: products a second in three precisions, bytes copied a second."""
     size, place = (8192 if find_device(device).type == "cuda" else 512), find_device(device)
     found = {}
-    for name, dtype, short in (("float32", torch.float32, False), ("tf32", torch.float32, True), ("bfloat16", torch.bfloat16, False)):
+    for name, dtype, short in (
+        ("float32", torch.float32, False),
+        ("tf32", torch.float32, True),
+        ("bfloat16", torch.bfloat16, False),
+    ):
         torch.backends.cuda.matmul.allow_tf32 = short
         left, right = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
         found[f"{name}_products_a_second"] = 2 * size**3 / _seconds(lambda left=left, right=right: left @ right, place)
