@@ -120,9 +120,9 @@ class GraphedSums:
         error = float(torch.where(size.isfinite(), share, 0.0).max())
         if not error <= self._limit:  # not a number is refused, too
             raise RepetitionError(
-                f"passes are captured as graphs, and a repeated pass has {name} that differ from those of the pass as it is by {error:.2g} of "
-                f"their size, where rounding stays below {self._limit:g}: it would train other models than the module. Look in "
-                "forward() for numbers that are kept between calls; train without graphs"
+                f"passes are captured as graphs, and a repeated pass has {name} that differ from those of the pass as it is by "
+                f"{error:.2g} of their size, where rounding stays below {self._limit:g}: it would train other models than the "
+                "module. Look in forward() for numbers that are kept between calls; train without graphs"
             )
 
 

@@ -19,7 +19,7 @@ from audit.engine.parameter_layout import Slot
 
 _ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
 _KEPT_NUMBERS = 1 << 22  # of a model's example gradients, up to which it is cheaper to keep them than to sum anew
-# from so many channels on, a GPU convolves several models faster by one product than by a call with groups (docs/evidence/gpu.md)
+# from so many channels on, one product convolves several models faster on a GPU than a call with groups (docs/evidence/gpu.md)
 _PRODUCT_CHANNELS = 32
 
 

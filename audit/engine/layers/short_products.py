@@ -41,7 +41,7 @@ def short_kernels(*, active: bool) -> Iterator[None]:
 
 
 def rounded(values: Tensor) -> Tensor:
-    """`values` in single precision, rounded to eleven significant bits, ties to even; other types and infinities as they are."""
+    """`values` in single precision, rounded to eleven significant bits, ties to even; other types and infinities stay."""
     if values.dtype != torch.float32:
         return values
     bits = values.contiguous().view(torch.int32)
