@@ -47,8 +47,9 @@ _GRAPH_LIMIT = 1e-4  # single precision, eight steps
 _SHORT_STEPS, _DRY_STEPS, _MOST_STEPS = 4, 2, 2000
 _SECONDS, _MOST = 0.4, 64  # that a peer's long run should take more, and how much longer it may be made for that
 _PAIRS = 2
-# seconds from the first report of a training to its end, reports that it has, and the share of it that is not timed
-_WINDOW, _MARKS, _WARM = 1.2, 6, 0.4
+# seconds and reports of a training after the steps in which kernels are chosen, graphs captured and compared; of these
+# seconds the first share is not timed
+_WINDOW, _MARKS, _WARM_STEPS, _WARM = 1.2, 6, 20, 0.4
 
 
 class EnoughError(Exception):
@@ -152,13 +153,14 @@ class Clock:
             self._go_on(0)
             self.wait()
             marks.append((marks[-1][0] + steps, time.perf_counter()))
-            spent = marks[-1][1] - marks[1][1]
-            if spent > _WINDOW and (len(marks) > _MARKS or spent > 2 * _WINDOW):
+            warm = [mark for mark in marks if mark[0] >= _WARM_STEPS * problem.models]
+            if len(warm) > _MARKS and marks[-1][1] - warm[0][1] > _WINDOW:
                 raise EnoughError
 
         with suppress(EnoughError):
             train(job, hear, settings)
-        later = [mark for mark in marks if mark[1] >= marks[0][1] + _WARM * (marks[-1][1] - marks[0][1])] or marks
+        warm = marks[0][1] + _WARM * (marks[-1][1] - marks[0][1])
+        later = [mark for mark in marks if mark[1] >= warm and mark[0] >= _WARM_STEPS * problem.models]
         later = later if len(later) > 1 else marks[-2:]
         cuts = [later[0], later[len(later) // 2], later[-1]] if len(later) > 2 else [later[0], later[-1]]
         return [problem.models * (end[1] - begin[1]) / (end[0] - begin[0]) for begin, end in itertools.pairwise(cuts)]
