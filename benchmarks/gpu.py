@@ -256,7 +256,7 @@ def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
         "opacus_ghost": (lambda job: opacus_loop(job, "ghost", 1), 1),
         "vmap": (lambda job: vmap_loop(job, together), together),
     }
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, (run, models) in runs.items():
 
         def spent(steps: int, run: Callable[[TrainingJob], Any] = run) -> float:
@@ -268,11 +268,11 @@ def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
 
         try:
             times = [1e3 * seconds / models for seconds in clock.slope(spent, max(problem.steps, 5))]
-            found |= {f"{name}_ms": min(times), f"{name}_ms_all": times}
+            figures |= {f"{name}_ms": min(times), f"{name}_ms_all": times}
         except (RuntimeError, NotImplementedError, ImportError) as error:
-            found[f"{name}_cannot"] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+            figures[f"{name}_cannot"] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
             torch.cuda.empty_cache()
-    return found
+    return figures
 
 
 def shorter(clock: Clock, problem: Problem) -> dict[str, Any]:
@@ -292,15 +292,17 @@ def kernels(clock: Clock, problem: Problem) -> dict[str, Any]:
         return {}
     counts = []
     for steps in (_PROFILED, 2 * _PROFILED):
-        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
             clock.train(make_job(problem, replace(_PRIVATE, count=steps), clock.device))
-        table = seen.key_averages()
-        done = [row for row in table if row.device_type == torch.autograd.DeviceType.CUDA]
-        busy = sum(row.self_device_time_total for row in done)
-        counts.append((sum(row.count for row in done), busy, sum(row.count for row in table if "LaunchKernel" in row.key)))
+        table = profiler.key_averages()
+        kernel_rows = [row for row in table if row.device_type == torch.autograd.DeviceType.CUDA]
+        busy = sum(row.self_device_time_total for row in kernel_rows)
+        counts.append(
+            (sum(row.count for row in kernel_rows), busy, sum(row.count for row in table if "LaunchKernel" in row.key))
+        )
     (_, short, _), (_, long, _) = counts
     few, many = counts
-    longest = sorted(done, key=lambda row: -row.self_device_time_total)[:_LONGEST]
+    longest = sorted(kernel_rows, key=lambda row: -row.self_device_time_total)[:_LONGEST]
     return {
         "kernels_a_step": (many[0] - few[0]) / _PROFILED,
         "launches_a_step": (many[2] - few[2]) / _PROFILED,
@@ -370,7 +372,7 @@ def is_wrong(row: Mapping[str, Any]) -> bool:
 def rates(device: str) -> dict[str, float]:
     """Rates of this device in the units that predictions use: products a second in three precisions, bytes copied a second."""
     size, place = (8192 if find_device(device).type == "cuda" else 512), find_device(device)
-    found = {}
+    rates_by_name = {}
     for name, dtype, short in (
         ("float32", torch.float32, False),
         ("tf32", torch.float32, True),
@@ -378,11 +380,11 @@ def rates(device: str) -> dict[str, float]:
     ):
         torch.backends.cuda.matmul.allow_tf32 = short
         left, right = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
-        found[f"{name}_products_a_second"] = 2 * size**3 / _seconds(lambda left=left, right=right: left @ right, place)
+        rates_by_name[f"{name}_products_a_second"] = 2 * size**3 / _seconds(lambda left=left, right=right: left @ right, place)
     torch.backends.cuda.matmul.allow_tf32 = False
     block = torch.randn(size * size, device=place)
-    found["bytes_a_second"] = 8 * size**2 / _seconds(block.clone, place)
-    return found
+    rates_by_name["bytes_a_second"] = 8 * size**2 / _seconds(block.clone, place)
+    return rates_by_name
 
 
 def _seconds(work: Callable[[], Any], place: torch.device, repeats: int = 10) -> float:
@@ -434,17 +436,17 @@ def main() -> int:
     if not options.small:
         head |= rates(options.device)
         print(json.dumps(head))
-    kept = {row["problem"]: row for row in stored_rows(options.out, head)}
+    rows_by_name = {row["problem"]: row for row in stored_rows(options.out, head)}
     predicted = json.loads((Path(__file__).parent / "gpu_predictions.json").read_text())
     for problem in PROBLEMS:
         if problem.name not in options.problems.split(","):
             continue
-        if problem.name not in kept or is_wrong(kept[problem.name]):
+        if problem.name not in rows_by_name or is_wrong(rows_by_name[problem.name]):
             row = measure(clock, problem.small() if options.small else problem)
-            kept[problem.name] = row | {"predicted_ms": predicted.get(problem.name, {}).get("predicted_ms")}
-        print(line(kept[problem.name]), flush=True)
-        options.out.write_text(json.dumps({**head, "rows": list(kept.values())}, indent=2) + "\n")
-    return int(any(is_wrong(row) for row in kept.values()))
+            rows_by_name[problem.name] = row | {"predicted_ms": predicted.get(problem.name, {}).get("predicted_ms")}
+        print(line(rows_by_name[problem.name]), flush=True)
+        options.out.write_text(json.dumps({**head, "rows": list(rows_by_name.values())}, indent=2) + "\n")
+    return int(any(is_wrong(row) for row in rows_by_name.values()))
 
 
 if __name__ == "__main__":

@@ -54,9 +54,9 @@ def counted(run: Any) -> float:
     """Operations a step of `run(steps)`."""
     counts = []
     for steps in (5, 7):  # no power of two is among the steps between them, at which clipping is checked
-        with Operations() as seen:
+        with Operations() as counter:
             run(steps)
-        counts.append(seen.count)
+        counts.append(counter.count)
     return (counts[1] - counts[0]) / 2
 
 
@@ -77,10 +77,10 @@ def predict(problem: Problem) -> dict[str, Any]:
     """Launches, operations and bytes of a private step of all models, and the milliseconds that follow."""
 
     ours, opacus = launches(json.dumps([problem.model, problem.shape]))
-    whole = make_job(replace(problem, models=1), _PRIVATE, "cpu")
-    flops = PRODUCTS * operations(whole) * problem.models
-    parameters = sum(value.numel() for value in fresh(whole, 0).parameters())
-    row_bytes = arrange(whole, ScheduleSettings()).row_bytes
+    job = make_job(replace(problem, models=1), _PRIVATE, "cpu")
+    flops = PRODUCTS * operations(job) * problem.models
+    parameters = sum(value.numel() for value in fresh(job, 0).parameters())
+    row_bytes = arrange(job, ScheduleSettings()).row_bytes
     moved = problem.models * (PASSES_OF_ACTIVATIONS * problem.batch * row_bytes + PASSES_OF_PARAMETERS * 4 * parameters)
     times = {"launching": ours * LAUNCH_SECONDS, "products": flops / FLOAT32, "bytes": moved / BANDWIDTH}
     bound = max(times, key=lambda name: times[name])
@@ -98,11 +98,11 @@ def predict(problem: Problem) -> dict[str, Any]:
 def main() -> None:
     """Writes the predictions of all problems."""
     torch.set_num_threads(1)
-    found = {}
+    predictions = {}
     for problem in PROBLEMS:
-        found[problem.name] = predict(problem)
-        print(problem.name, json.dumps(found[problem.name]), flush=True)
-    (Path(__file__).parent / "gpu_predictions.json").write_text(json.dumps(found, indent=2) + "\n")
+        predictions[problem.name] = predict(problem)
+        print(problem.name, json.dumps(predictions[problem.name]), flush=True)
+    (Path(__file__).parent / "gpu_predictions.json").write_text(json.dumps(predictions, indent=2) + "\n")
 
 
 if __name__ == "__main__":

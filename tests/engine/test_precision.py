@@ -20,7 +20,7 @@ from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.layers import batched_matmul, layers
-from audit.engine.layers.short_products import halves, rounded
+from audit.engine.layers.short_products import halves, round_to_eleven_bits
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.clip_check import clipped_alone, plain_gradient
 from audit.models.build import initialise_model
@@ -163,15 +163,19 @@ def eleven_bits(values: torch.Tensor) -> bool:
 
 def test_numbers_are_rounded_to_eleven_bits_and_parts_add_up() -> None:
     values = torch.cat([torch.randn(10_000) * 10.0 ** torch.randint(-30, 30, (10_000,)), torch.tensor([0.0, -0.0, 1.0])])
-    short = rounded(values)
+    short = round_to_eleven_bits(values)
     assert eleven_bits(short) and ((short - values).abs() <= values.abs() * 2.0**-11).all()
     high, low = halves(values)
     assert eleven_bits(high) and torch.equal(high + low, values) and (low.abs() <= values.abs() * 2.0**-10).all()
     odd = torch.tensor([float("inf"), -float("inf"), float("nan"), 2047.0 / 2048, 4095.0 / 4096, 4097.0 / 4096, 1 + 3 / 2048])
     torch.testing.assert_close(
-        rounded(odd), torch.tensor([*odd[:3].tolist(), 2047.0 / 2048, 1.0, 1.0, 1 + 4 / 2048]), rtol=0, atol=0, equal_nan=True
+        round_to_eleven_bits(odd),
+        torch.tensor([*odd[:3].tolist(), 2047.0 / 2048, 1.0, 1.0, 1 + 4 / 2048]),
+        rtol=0,
+        atol=0,
+        equal_nan=True,
     )
-    assert rounded(values.double()) is not None and torch.equal(rounded(values.double()), values.double())
+    assert torch.equal(round_to_eleven_bits(values.double()), values.double())
 
 
 def in_tf32(product: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

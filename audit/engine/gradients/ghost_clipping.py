@@ -18,7 +18,7 @@ from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_ran
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.layers.layers_elementwise import LookupLayer
 from audit.engine.layers.modes import Modes
-from audit.engine.layers.short_products import rounded
+from audit.engine.layers.short_products import round_to_eleven_bits
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
@@ -198,9 +198,9 @@ class TapeGradients:
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _short(self, values: Tensor) -> Tensor:
-        """What the products saw, in the type of the parameters: norms and sums are of these numbers."""
+        """Return what the products saw, in the type of the parameters: norms and sums are of these numbers."""
         own = values.to(self.flat.dtype)
-        return rounded(own) if self.tape.products == torch.float32 else own
+        return round_to_eleven_bits(own) if self.tape.products == torch.float32 else own
 
     def _find_shared_lookups(self, inputs: Tensor) -> None:
         """Find out, once, which embeddings are looked up in the same places however many records there are, as positions are.

@@ -118,7 +118,7 @@ class DirectConvLayer(EnsembleLayer):
             self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
         if "weight" in self.slots:
             with self.tape.short_kernels():
-                for part in self.tape.parts(signal, scaled=factors is not None):
+                for part in self.tape.parts(signal, by_factors=factors is not None):
                     self._add_weight(use.inputs, part, self.slots["weight"].view(total))
 
     def _add_weight(self, inputs: Tensor, signal: Tensor, place: Tensor) -> None:
@@ -187,14 +187,14 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
-        if in_one_call(signal) and len(weight) > 1 and (turned := _turned(ctx.geometry)) is not None:
-            return _by_products(signal, weight.transpose(1, 2).flip(3, 4), None, turned), None, None, None
+        if in_one_call(signal) and len(weight) > 1 and (signal_geometry := _signal_geometry(ctx.geometry)) is not None:
+            return _by_products(signal, weight.transpose(1, 2).flip(3, 4), None, signal_geometry), None, None, None
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
         return _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
 
 
-def _turned(geometry: Geometry) -> Geometry | None:
+def _signal_geometry(geometry: Geometry) -> Geometry | None:
     """Return the convolution of a signal that gives the derivative by the images; None if one step skips pixels or margins."""
     sizes = zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True)
     top, first = (dilation * (kernel - 1) - margin for kernel, dilation, margin in sizes)

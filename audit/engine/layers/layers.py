@@ -103,9 +103,9 @@ class Tape:
         """A scope for products of what has at most eleven significant bits, which are exact by any kernel."""
         return short_kernels(active=self.products is not None)
 
-    def parts(self, signal: Tensor, *, scaled: bool) -> tuple[Tensor, ...]:
-        """Tensors that add up to `signal`, for products in `short_kernels`: two if it was `scaled` since it was rounded."""
-        return halves(signal) if scaled and self.products is not None else (signal,)
+    def parts(self, signal: Tensor, *, by_factors: bool) -> tuple[Tensor, ...]:
+        """Tensors that add up to `signal`, for products in `short_kernels`: two if factors scaled it after it was rounded."""
+        return halves(signal) if by_factors and self.products is not None else (signal,)
 
     def record(self, layer: EnsembleLayer, inputs: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `inputs`; nothing is noted if no gradient is wanted."""
@@ -289,16 +289,16 @@ class MatrixLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum(1))
         if "weight" in self.slots:
-            self._add_weight(signal, use.inputs, total, scaled=factors is not None)
+            self._add_weight(signal, use.inputs, total, by_factors=factors is not None)
 
-    def _add_weight(self, signal: Tensor, columns: Tensor, total: Tensor, *, scaled: bool) -> None:
+    def _add_weight(self, signal: Tensor, columns: Tensor, total: Tensor, *, by_factors: bool) -> None:
         """Adds `signal.T @ columns` to the weight's place in `total`."""
         slot = self.slots["weight"]
         if self.outputs == 1:
             slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
         else:
             with self.tape.short_kernels():
-                for part in self.tape.parts(signal, scaled=scaled):
+                for part in self.tape.parts(signal, by_factors=by_factors):
                     add_outer(slot.view(total).flatten(2), part, columns)
 
 

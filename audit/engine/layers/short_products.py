@@ -40,7 +40,7 @@ def short_kernels(*, active: bool) -> Iterator[None]:
             setattr(place, name, old)
 
 
-def rounded(values: Tensor) -> Tensor:
+def round_to_eleven_bits(values: Tensor) -> Tensor:
     """`values` in single precision, rounded to eleven significant bits, ties to even; other types and infinities stay."""
     if values.dtype != torch.float32:
         return values
