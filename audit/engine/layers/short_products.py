@@ -23,13 +23,12 @@ def short_kernels(*, active: bool) -> Iterator[None]:
     """A scope in which a GPU may multiply and convolve by matrix units that read eleven bits; no effect on a CPU."""
     matmul: Any = torch.backends.cuda.matmul
     convolutions: Any = torch.backends.cudnn
-    name, value = "allow_tf32", True
-    places = [matmul, convolutions]
-    if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on
-        name, value, places = "fp32_precision", "tf32", [matmul, convolutions.conv]
     if not active:
         yield
         return
+    by_name = hasattr(matmul, "fp32_precision")  # from torch 2.9 on
+    places = [matmul, convolutions.conv] if by_name else [matmul, convolutions]
+    name, value = ("fp32_precision", "tf32") if by_name else ("allow_tf32", True)
     earlier = [getattr(place, name) for place in places]
     try:
         for place in places:
