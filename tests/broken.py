@@ -60,7 +60,7 @@ class FixedBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LosesModels:
-    """Plain SGD whose models of the named rows end as NaN."""
+    """Plain SGD in which models of the named rows end as NaN."""
 
     rows: list[int]
 

@@ -64,7 +64,7 @@ _BY_KEY: dict[tuple[Any, ...], float] = {}
 
 
 def by_key(key: Callable[[float, float, int, float], tuple[Any, ...]], formula: Formula) -> Formula:
-    """What a cache says whose key leaves something out."""
+    """Answers of a cache with a key that leaves something out."""
 
     def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
         return _BY_KEY.setdefault((key, *key(noise, rate, steps, delta)), formula(noise, rate, steps, delta))

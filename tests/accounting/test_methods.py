@@ -267,8 +267,8 @@ def test_small_mistakes_of_an_accountant_by_loss_variables_are_found() -> None:
         "epsilon + 1e-5": lambda n, q, t, d: (1 + 1e-5) * right(n, q, t, d),
     }
     for name, formula in mistakes.items():
-        found = recognition.compare(suite.run(FunctionAccountant(function=formula), cases), methods.parse("prv,grid=0.01"))
-        assert found.compared == 2 and len(found.results) == (0 if name == "right" else 2), name
+        result = recognition.compare(suite.run(FunctionAccountant(function=formula), cases), methods.parse("prv,grid=0.01"))
+        assert result.compared == 2 and len(result.results) == (0 if name == "right" else 2), name
 
 
 def test_a_real_accountant_by_loss_distributions_is_nowhere_above_what_its_grid_gives() -> None:
@@ -293,8 +293,8 @@ def test_a_named_grid_is_held_to_on_both_sides() -> None:
         "epsilon - 0.1 %": lambda n, q, t, d: 0.999 * mistakes["right"](n, q, t, d),
     }
     for name, formula in mistakes.items():
-        found = recognition.compare(suite.run(FunctionAccountant(function=formula), cases), methods.parse("pld,grid=1e-4"))
-        assert found.compared == 3 and len(found.results) == (0 if name == "right" else 3), name
+        result = recognition.compare(suite.run(FunctionAccountant(function=formula), cases), methods.parse("pld,grid=1e-4"))
+        assert result.compared == 3 and len(result.results) == (0 if name == "right" else 3), name
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`audit.check`: one call on arrays, tensors, data sets and loaders, and what it prints, saves and tells of skipped attacks."""
+"""`audit.check`: one call on arrays, tensors, data sets and loaders, and what it prints, saves and says of skipped attacks."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def test_a_mechanism_per_multiplier_takes_the_place_of_one(config: Path) -> None
 def test_claims_fall_with_noise_and_proofs_stay_below_them(config: Path, tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "out"
     assert answer(["frontier", str(config), "--noise", "2,0.6", "-o", str(folder), "--json"]) in (0, 3)
-    found = json.loads(capsys.readouterr().out)
-    low, high = found["rows"]
-    assert (low["noise_multiplier"], high["noise_multiplier"], found["tuning"]) == (0.6, 2.0, 2.0)
+    result = json.loads(capsys.readouterr().out)
+    low, high = result["rows"]
+    assert (low["noise_multiplier"], high["noise_multiplier"], result["tuning"]) == (0.6, 2.0, 2.0)
     assert low["claimed"] > high["claimed"] > 0 and low["claimed_with_tuning"] > low["claimed"]
     assert all(row["proven"] <= min(row["claimed"], row["ceiling"]) for row in (low, high))
     assert all(row["utility"] is not None and row["tpr"] is not None for row in (low, high))

@@ -599,11 +599,11 @@ def test_a_regression_is_scored_alike_in_every_unit(name: str) -> None:
     truths, included = 20 + random.normal(size=200), random.random((6, 200)) < 0.5
     predictions = (truths + np.where(included, 0.2, 1.0) * random.normal(size=included.shape))[..., None]
 
-    def found(unit: float) -> np.ndarray:
+    def result(unit: float) -> np.ndarray:
         target = View(signals={"logits": unit * predictions[0]}, labels=unit * truths)
         reference = View(signals={"logits": unit * predictions[1:]}, included=included[1:])
         return score(name, target, reference)
 
-    scores = found(1.0)
+    scores = result(1.0)
     assert np.mean(scores[included[0]]) > np.mean(scores[~included[0]])
-    np.testing.assert_allclose(found(1e-3), scores, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(result(1e-3), scores, rtol=1e-6, atol=1e-8)

@@ -136,15 +136,15 @@ def test_a_model_that_is_replaced_during_the_run_is_found() -> None:
                 self.know([])
             return super().log_probabilities(text)
 
-    found = 0
+    result = 0
     for _ in range(4):  # the order of requests is drawn anew, and in one of forty both halves of it tell nothing
         with served("good") as server:
             server.model = Swapped(KNOWN)
             try:
                 scores(client_of(server))
             except ObservationError as error:
-                found += "about the same canaries changed" in str(error)
-    assert found >= 2
+                result += "about the same canaries changed" in str(error)
+    assert result >= 2
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def trainer(**changes: Any) -> FederatedTrainer:
 
 
 def owned(data: Dataset) -> Dataset:
-    """The same data, whose train records belong to seven clients, most of them to the first."""
+    """The same data; its train records belong to seven clients, most of them to the first."""
     return replace(data, owners=np.array([f"client {max(0, row - 33)}" for row in range(len(data.train))]))
 
 

@@ -1,4 +1,4 @@
-"""Models whose batch fills the cache train alone, in passes as long as their own batch."""
+"""Models with a batch that fills the cache train alone, in passes as long as their own batch."""
 
 from __future__ import annotations
 

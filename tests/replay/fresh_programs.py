@@ -121,12 +121,12 @@ def _logged(d: Any, rng: Any, raw: bool = False) -> Any:
 
 
 def _stopped(d: Any, rng: Any, raw: bool = False) -> Any:
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(4):
-        found.append(float(np.sum(clip(d) > 5) + rng.laplace(0, 4)))
-        if (np.sum(clip(d) > 5) if raw else found[-1]) > 2:
+        result.append(float(np.sum(clip(d) > 5) + rng.laplace(0, 4)))
+        if (np.sum(clip(d) > 5) if raw else result[-1]) > 2:
             break
-    return found
+    return result
 
 
 def _torch_mean(d: Any, rng: Any, divide: bool = False) -> Any:

@@ -76,16 +76,16 @@ def _add(query: Callable[[Any], Any], draw: Draw, scale: float, size: Any) -> Ca
 
 
 def _drawn() -> list[Program]:
-    found = []
+    result = []
     for query, (function, sensitivity, size) in QUERIES.items():
         for names, draws, expect in ((LAPLACE, LAPLACE, PROVED), (LAPLACE_DERIVED, LAPLACE_DERIVED, UNREFUTED)):
             for name in names:
                 run = _add(function, draws[name], sensitivity, size)
-                found.append(Program(name=f"{query}, Laplace by {name}", run=run, expect=expect))
+                result.append(Program(name=f"{query}, Laplace by {name}", run=run, expect=expect))
         for name, draw in GAUSS.items():
             run = _add(function, draw, 2 * sensitivity, size)
-            found.append(Program(name=f"{query}, normal by {name}", run=run, epsilon=None, mu=0.5))
-        found.append(
+            result.append(Program(name=f"{query}, normal by {name}", run=run, epsilon=None, mu=0.5))
+        result.append(
             Program(
                 name=f"{query}, normal by Box-Muller",
                 run=_add(function, _box_muller, 2 * sensitivity, size),
@@ -94,7 +94,7 @@ def _drawn() -> list[Program]:
                 expect=UNREFUTED,
             )
         )
-    return found
+    return result
 
 
 def _geometric(d: Any, rng: Any) -> Any:

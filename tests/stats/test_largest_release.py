@@ -1,4 +1,4 @@
-"""The largest of several releases: its law is that of simulations, and it tells no more than the release that is shifted."""
+"""The largest of several releases: its law is that of simulations, and it says no more than the release that is shifted."""
 
 from __future__ import annotations
 

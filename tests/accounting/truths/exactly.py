@@ -52,7 +52,7 @@ def normal_mixtures(noise: float, members: Mapping[float, float], others: Mappin
 
 
 def laplace_mixtures(scale: float, members: Mapping[float, float], others: Mapping[float, float], epsilon: float) -> mpf:
-    """The same for Laplace noise, whose densities have a corner at each mean."""
+    """The same for Laplace noise: its densities have a corner at each mean."""
     with mp.workdps(DIGITS):
         b = mpf(scale)
         density = lambda x, weights: mp.fsum(  # noqa: E731

@@ -65,7 +65,7 @@ class PrivateQuantile:
 
 @dataclass(frozen=True, slots=True)
 class PrivateMean:
-    """Mean of records in `[0, 1]` whose number is private, under add/remove: half of epsilon for the sum, half for the number.
+    """Mean of a private number of records in `[0, 1]`, under add/remove: half of epsilon for the sum, half for the number.
 
     Attributes:
         private_count: False divides by the true number and adds noise for a public one, which is wrong.
