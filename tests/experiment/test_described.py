@@ -88,7 +88,7 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
         estimators=["one_run", "gaussian"],
         mechanisms=["dp"],
     )
-    plain, private = result(tmp_path, games=[records, gradients])
+    plain, private = found(tmp_path, games=[records, gradients])
     levels = [attack.access for attack in plain.games[0].attacks]
     assert levels == [Access.LABEL_ONLY] * 3 + [Access.FINAL_MODEL] + [Access.FINAL_WEIGHTS] * 2 + [Access.ALL_STEPS]
     product, difference = private.games[1].attacks
@@ -184,13 +184,13 @@ def test_attacks_that_need_more_than_the_game_shows_are_refused(
     tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        result(tmp_path, games=[game(**changes)])
+        found(tmp_path, games=[game(**changes)])
 
 
 def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
     data = {"kind": "digits", "train": 0, "pool": 200, "test": 100}
     with pytest.raises(ConfigError, match="train split is empty"):
-        result(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
+        found(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_a_run_describes_its_models(tmp_path: Path) -> None:
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
     only = [{"name": "plain", "kind": "non_private"}]
     item = game(canaries="mislabelled", scorers=["loss", "lira", "auto"], runs=2, prior=0.2)
-    (plain,) = result(tmp_path, games=[item], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
+    (plain,) = found(tmp_path, games=[item], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
     evaluation = plain.games[0].evaluation
     assert evaluation is not None
     assert evaluation.targets == 7
@@ -325,7 +325,7 @@ def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
     single = game(name="single", canaries="mislabelled", scorers=["loss"], references=0, count=30, runs=2)
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 60}
     only = [{"name": "plain", "kind": "non_private"}]
-    (plain,) = result(tmp_path, games=[item, single], training=training, mechanisms=only)
+    (plain,) = found(tmp_path, games=[item, single], training=training, mechanisms=only)
     copied, once = plain.games
     assert copied.game.copies == 5 and "5 copies of each" in copied.game.describe()
     assert copied.attacks[0].auc > once.attacks[0].auc + 0.1
@@ -405,7 +405,7 @@ class Nosy:
 @pytest.mark.slow
 def test_an_attack_is_given_the_signals_that_it_names_and_no_others(tmp_path: Path) -> None:
     scorers = [{"kind": "tests.experiment.test_described:Nosy"}, "lira", "gradient_norm"]
-    plain, _ = result(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
+    plain, _ = found(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
     assert [attack.access for attack in plain.games[0].attacks] == [
         Access.LABEL_ONLY,
         Access.FINAL_MODEL,
@@ -449,14 +449,14 @@ def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
 
     item = game(scorers=["loss"], references=0)
     with pytest.raises(ConfigError, match="returned int"):
-        result(tmp_path, games=[item], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
+        found(tmp_path, games=[item], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
     with pytest.raises(ConfigError, match="cannot load"):
-        result(tmp_path / "b", games=[item], mechanisms=mechanisms("tests.experiment.test_described:absent"))
+        found(tmp_path / "b", games=[item], mechanisms=mechanisms("tests.experiment.test_described:absent"))
     with pytest.raises(ConfigError, match=r"package\.module:callable"):
-        result(tmp_path / "c", games=[item], mechanisms=mechanisms("nonsense"))
+        found(tmp_path / "c", games=[item], mechanisms=mechanisms("nonsense"))
     gradients = game(access="all_steps", canaries="dirac_gradient", scorers=["gradient_product"], references=0)
     with pytest.raises(UnsupportedMechanism, match="records"):
-        result(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))
+        found(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))
 
 
 def test_a_model_s_options_are_named_in_words() -> None:

@@ -36,10 +36,10 @@ def verdicts(program: Program) -> list[ReplayVerdict]:
     random.Random(0).shuffle(pairs)
     replayed, found = run.Program(program.run), []
     for pair in pairs[: MOST_PAIRS[program.expect]]:
-        result.append(check.check_pair(replayed, pair, claim).verdict)
-        if result[-1] is ReplayVerdict.REFUTED:
+        found.append(check.check_pair(replayed, pair, claim).verdict)
+        if found[-1] is ReplayVerdict.REFUTED:
             break
-    return result
+    return found
 
 
 @pytest.mark.sampled(3)
@@ -50,13 +50,13 @@ def verdicts(program: Program) -> list[ReplayVerdict]:
     ids=lambda program: program.name,
 )
 def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> None:
-    result = verdicts(program)
+    found = verdicts(program)
     if program.expect == PROVED:
-        assert set(result) == {ReplayVerdict.PROVED}
+        assert set(found) == {ReplayVerdict.PROVED}
     elif program.expect == UNREFUTED:
-        assert ReplayVerdict.REFUTED not in result
+        assert ReplayVerdict.REFUTED not in found
     elif program.name != HIDDEN:  # refuted, or left open for sampling
-        assert set(result) != {ReplayVerdict.PROVED}
+        assert set(found) != {ReplayVerdict.PROVED}
 
 
 @pytest.mark.slow
