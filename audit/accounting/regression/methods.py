@@ -219,7 +219,7 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
 
 def _beside_the_estimate(method: Method, question: ClaimQuestion, error: float) -> Interval:
     """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error."""
-    from audit.accounting.regression.prv_estimate import estimates  # only here: it loads scipy's transforms
+    from audit.stats.curves.prv_mesh import estimates  # only here: it loads scipy's transforms
 
     divisor = 2 if question.adjacency is Adjacency.REPLACE_ONE else 1
     parts = [(float(noise) / divisor, float(rate), steps) for noise, rate, steps in phases(question.event) if rate * steps]

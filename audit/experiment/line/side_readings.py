@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy import stats
 
 from audit.core.data import Array
 from audit.experiment.line.side_agreement import (
@@ -25,6 +24,7 @@ from audit.experiment.line.side_agreement import (
     compare_values,
     read_pairs,
 )
+from audit.stats.bounds.binomial import upper_tail
 from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
 
@@ -228,7 +228,7 @@ def _find_exchanged(answers: Array, truths: Array, read: Array) -> tuple[float, 
         return None  # classes of unequal shares, answered at random
     rows = read != truths
     hits, own_hits = int((answers == read)[rows].sum()), int((answers == truths)[rows].sum())
-    chance = stats.binom.sf(hits - 1, hits + own_hits, 0.5)
+    chance = upper_tail(hits, hits + own_hits, 0.5)
     if hits <= _FITS * rows.sum() or hits + own_hits < _FEWEST or chance > _CHANCE:
         return None
     return hits / int(rows.sum()), (hits - own_hits) / int(rows.sum())

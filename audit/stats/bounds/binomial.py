@@ -92,5 +92,13 @@ def two_sided(count: int, trials: int, rate: float) -> float:
     (2.0, 1.0)
     """
     below = float(special.bdtr(count, trials, rate))
-    above = 1.0 if count == 0 else float(special.bdtrc(count - 1, trials, rate))
-    return min(1.0, 2 * min(below, above))
+    return min(1.0, 2 * min(below, upper_tail(count, trials, rate)))
+
+
+def upper_tail(count: int, trials: int, rate: float) -> float:
+    """Return the chance that at least `count` of `trials` come true, each with probability `rate`.
+
+    >>> upper_tail(10, 10, 0.5) * 1024, upper_tail(0, 10, 0.5)
+    (1.0, 1.0)
+    """
+    return 1.0 if count == 0 else float(special.bdtrc(count - 1, trials, rate))

@@ -1,7 +1,5 @@
 """The estimate of the PRV method by its own algorithm: losses rounded to a mesh, their mean kept, summed by one transform."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -10,9 +8,6 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr
 
-from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import Phase
-
 Array = NDArray[np.float64]
 _TAIL, _STEP_TAIL = 14.0, 9.0  # deviations of the sum, and of the noise of one step, beyond which nothing is left
 _NODES = 100_001
@@ -20,11 +15,19 @@ _MOST_CELLS = 1 << 22
 _WIDTH = 0.05  # cells that one deviation of a step's loss has to cover
 
 
-def estimates(parts: Sequence[Phase], deltas: Sequence[float], *, error: float, delta_error: float) -> list[float]:
+def estimates(
+    parts: Sequence[tuple[float, float, int]], deltas: Sequence[float], *, error: float, delta_error: float
+) -> list[float]:
     """Return the epsilon of a training at each delta that a mesh of this epsilon and delta error gives.
 
+    Args:
+        parts: noise multiplier, sample rate and number of steps of each part of the training.
+        deltas: of which each has its epsilon.
+        error: of epsilon, which the mesh is made for.
+        delta_error: the same of delta.
+
     Raises:
-        UnsupportedMechanism: losses so small that the mesh has one cell for them, or too many cells.
+        ArithmeticError: losses so small that the mesh has one cell for them, or too many cells.
 
     References:
         Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Algorithms 1 and 2.
@@ -35,11 +38,11 @@ def estimates(parts: Sequence[Phase], deltas: Sequence[float], *, error: float, 
     steps = np.array([steps for *_, steps in parts], dtype=np.float64)
     means, deviations, widest = (np.array(column) for column in zip(*losses, strict=True))
     if (deviations < _WIDTH * mesh).any():
-        raise UnsupportedMechanism(f"losses of a step are {deviations.min():.2g} wide, the mesh is {mesh:.2g}")
+        raise ArithmeticError(f"losses of a step are {deviations.min():.2g} wide, the mesh is {mesh:.2g}")
     room = abs(float(steps @ means)) + _TAIL * math.sqrt(float(steps @ deviations**2)) + float(widest.max())
     cells = next_fast_len(2 * math.ceil(room / mesh) + 1, real=True)
     if cells > _MOST_CELLS:
-        raise UnsupportedMechanism(f"{cells:,} cells of a mesh of {mesh:.2g}; at most {_MOST_CELLS:,} are computed here")
+        raise ArithmeticError(f"{cells:,} cells of a mesh of {mesh:.2g}; at most {_MOST_CELLS:,} are computed here")
     places = np.arange(cells) - cells // 2
     transform, shift = np.ones(cells // 2 + 1, dtype=np.complex128), 0.0
     for (noise, rate, times), mean in zip(parts, means, strict=True):
