@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -277,3 +279,13 @@ def test_both_ways_of_drawing_have_one_law(monkeypatch: pytest.MonkeyPatch) -> N
     error = merged.std(axis=0) * math.sqrt(2 / len(merged))
     assert (np.abs(merged.mean(axis=0) - by_order.mean(axis=0)) < 4.5 * error).all()
     assert (np.abs(merged.std(axis=0) / by_order.std(axis=0) - 1) < 0.07).all()
+
+
+def test_no_stored_level_of_a_size_is_above_the_nominal_one() -> None:
+    path = Path(__file__).parents[2] / "docs" / "evidence" / "tables" / "levels-combined.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["estimator"] for row in rows} == {"both_ends", "sequential", "clopper_pearson by split"} and len(rows) > 100
+    for row in rows:
+        count = float(row["samples"]) * float(row["nominal"].rstrip(" %")) / 100
+        assert float(row["refuted"]) <= count, row
