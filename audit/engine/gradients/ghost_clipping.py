@@ -199,8 +199,8 @@ class TapeGradients:
 
     def _short(self, values: Tensor) -> Tensor:
         """Return what the products saw, in the type of the parameters: norms and sums are of these numbers."""
-        own = values.to(self.flat.dtype)
-        return round_to_eleven_bits(own) if self.tape.products == torch.float32 else own
+        numbers = values.to(self.flat.dtype)
+        return round_to_eleven_bits(numbers) if self.tape.products == torch.float32 else numbers
 
     def _find_shared_lookups(self, inputs: Tensor) -> None:
         """Find out, once, which embeddings are looked up in the same places however many records there are, as positions are.

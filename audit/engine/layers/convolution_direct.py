@@ -214,10 +214,10 @@ def _by_products(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: 
     batch = max(1, numbers_in_cache(inputs.device, numbers) // numbers)
     parts = []
     for start in range(0, models, batch):
-        own = matrices[start : start + batch]
-        seen = columns(geometry, inputs[start * rows : (start + batch) * rows]).view(len(own), rows * high * wide, -1)
+        kernels = matrices[start : start + batch]
+        patches = columns(geometry, inputs[start * rows : (start + batch) * rows]).view(len(kernels), rows * high * wide, -1)
         shift = None if bias is None else bias[start : start + batch].unsqueeze(1)
-        parts.append(torch.bmm(seen, own) if shift is None else torch.baddbmm(shift, seen, own))
+        parts.append(torch.bmm(patches, kernels) if shift is None else torch.baddbmm(shift, patches, kernels))
     return _merge_models(parts).view(-1, high, wide, outputs).permute(0, 3, 1, 2).contiguous()
 
 
