@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from audit.engine.text.secret_scores import Encode
     from audit.experiment.external.canary_scores import CoinKnowledge
     from audit.experiment.external.inspection import Settings
+    from audit.experiment.external.scores import ScoredReport
 
 
-def adapter_report(
+def adapter_report(*folder: str | Path, **terms: Any) -> AuditReport:
+    """Return the report of `examine_adapter` alone."""
+    return examine_adapter(*folder, **terms).report
+
+
+def examine_adapter(
     folder: str | Path,
     *,
     base: str | Path,
@@ -28,7 +34,7 @@ def adapter_report(
     device: str = "cpu",
     coins: CoinKnowledge | None = None,
     whole_texts: bool = False,
-) -> AuditReport:
+) -> ScoredReport:
     """Return the report on a trained model's folder: the epsilon that canaries prove beside the one that is claimed.
 
     The score is the log-probability of a secret under the trained model minus that under the model before training, in the
@@ -78,14 +84,14 @@ def adapter_report(
     settings = settings or inspection.Settings(title="A model trained elsewhere")
     form = "the folder's chat template" if is_chat else "plain text"
     scoring_note = f"Scores: log-probability of a secret under {folder.name} minus that under {base.name}, in {form}."
-    return canary_scores.inspect_canaries(
+    return canary_scores.examine_canaries(
         after - before, texts, coins or canary_scores.CoinKnowledge(), settings, name=place.name, remarks=(scoring_note,)
     )
 
 
 def _attack_texts(
     texts: Sequence[TextCanary], encode: Encode, models: tuple[Path, Path, str], settings: Settings, name: str
-) -> AuditReport:
+) -> ScoredReport:
     """The report on whole texts: attacks on the trained model, one of which compares it with the base."""
     from audit.endpoint import text_attacks
     from audit.endpoint.text_attacks import TokenValues
@@ -105,7 +111,7 @@ def _attack_texts(
             folder, base, lambda module: text_attacks.attack_texts(score(module), texts), find_device(device)
         )
     columns = {**columns, "reference": columns["loss"] - before["loss"]}
-    return canary_scores.inspect_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)
+    return canary_scores.examine_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)
 
 
 def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> CoinKnowledge:

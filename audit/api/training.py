@@ -221,7 +221,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())
     report = judge_scores({"score": values.ravel()}, system_game.included.ravel(), origin, settings)
-    return TrainingReport(name=name, report=report, scores=system_game.scores, included=system_game.included)
+    return TrainingReport(name=name, report=report, scores=values, included=system_game.included)
 
 
 def has_one_usual_answer(scores: Array) -> bool:

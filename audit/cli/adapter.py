@@ -38,7 +38,7 @@ def adapter(
     as_json: AsJson = False,
 ) -> int:
     """Attack a language model that any trainer wrote to a folder, with canaries, and compute the epsilon that they prove."""
-    from audit.api.adapter_audit import adapter_report, find_coins
+    from audit.api.adapter_audit import examine_adapter, find_coins
     from audit.cli import deliver
     from audit.experiment.external.inspection import Settings
 
@@ -53,7 +53,7 @@ def adapter(
         title=f"{folder.name}, trained elsewhere",
         **deliver.origin(device),
     )
-    report = adapter_report(
+    result = examine_adapter(
         folder,
         base=base,
         canaries=canaries,
@@ -63,4 +63,4 @@ def adapter(
         coins=find_coins(canaries, commitment, declared=coins),
         whole_texts=whole_texts,
     )
-    return deliver.finish(report, output, as_json, USUAL_FORMATS)
+    return deliver.finish(result.report, output, as_json, USUAL_FORMATS, deliver.scores(result.columns, result.included))

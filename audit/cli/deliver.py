@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.cli import output
 from audit.cli.printing import print_json, print_plain
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
@@ -27,6 +28,20 @@ def origin(device: str) -> dict[str, Any]:
     from audit.engine.device import describe
 
     return {"command": provenance.command_line(), "device": describe(device)[0]}
+
+
+def scores(columns: Mapping[str, Array], included: Array, **names: Any) -> dict[str, bytes]:
+    """Return the file of all scores `(n,)` by attack, with what names their records. Holds memberships: for internal use."""
+    import io
+
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame({"attack": attack, **names, "member": included, "score": column}) for attack, column in columns.items()
+    ]
+    buffer = io.BytesIO()
+    pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
+    return {"scores.parquet": buffer.getvalue()}
 
 
 def demand_new(folder: Path) -> None:

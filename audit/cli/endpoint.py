@@ -48,7 +48,7 @@ def endpoint(
     from audit.cli.progress import bar
     from audit.endpoint import canary_files, scoring, text_attacks
     from audit.endpoint.client import Client, ServerSettings
-    from audit.experiment.external.canary_scores import inspect_canaries
+    from audit.experiment.external.canary_scores import examine_canaries
     from audit.experiment.external.inspection import Settings
 
     if whole_texts and (commitment or coins or score or claim_epsilon is not None):
@@ -85,8 +85,8 @@ def endpoint(
         title=f"{model} at an endpoint",
         **deliver.origin("cpu"),
     )
-    report = inspect_canaries(values, texts, known_coins, settings, name=canaries.name, remarks=remarks)
-    return deliver.finish(report, output, as_json, USUAL_FORMATS)
+    result = examine_canaries(values, texts, known_coins, settings, name=canaries.name, remarks=remarks)
+    return deliver.finish(result.report, output, as_json, USUAL_FORMATS, deliver.scores(result.columns, result.included))
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -204,7 +204,8 @@ def model(
     reference_kind = None if model_files.holds_records else kind
     with reference_options.open(reference_kind, readers) as reference_models, own_code.prints_aside():
         result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
-    extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
+    scores = deliver.scores(result.scores, result.included, record=result.names, label=result.labels)
+    extra_files = {**scores, run_folder.RECORD_KEY: settings.names.text}
     code = deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
     if not as_json:
         print_plain(*(f"{name} ranks these records as {attack} does" for name, attack in result.repeats.items()))
@@ -243,19 +244,6 @@ def read_coins(path: Path) -> Array:
             column: Array = table[name] if isinstance(table, dict) else table[name].to_numpy()
             return column
     raise DataError(f"{path} has no 'coins' ({', '.join(map(str, table))}); expected an npz array 'coins' or a column 'coin'")
-
-
-def _table(inspection: Inspection) -> bytes:
-    """Every record with its score by every attack. Holds memberships: for internal use."""
-    import io
-
-    import pandas as pd
-
-    common = {"record": inspection.names, "label": inspection.labels, "member": inspection.included}
-    frames = [pd.DataFrame({"attack": name, **common, "score": values}) for name, values in inspection.scores.items()]
-    buffer = io.BytesIO()
-    pd.concat(frames, ignore_index=True).to_parquet(buffer, index=False)
-    return buffer.getvalue()
 
 
 def _arguments(text: str | None) -> dict[str, Any] | None:

@@ -78,10 +78,9 @@ def scores(
     if output is not None:
         deliver.demand_new(output)
     columns, included = read_scores(table, score, conditions or [])
-    report = inspection.inspect_scores(
-        columns if len(columns) > 1 else next(iter(columns.values())), included, settings, game=game, name=file.name
-    )
-    return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS)
+    named = columns if len(columns) > 1 else {"scores": next(iter(columns.values()))}  # a single one goes by no name of its own
+    report = inspection.inspect_scores(named, included, settings, game=game, name=file.name)
+    return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS, deliver.scores(named, included))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,7 +103,8 @@ def _judge(
             command=deliver.origin("cpu")["command"],
             **options,
         )
-    return deliver.finish(report.report, output, as_json, USUAL_FORMATS)
+    scores = deliver.scores({"score": report.scores.ravel()}, report.included.ravel())
+    return deliver.finish(report.report, output, as_json, USUAL_FORMATS, scores)
 
 
 def _records(function: str, data: str | None, canaries: str | None) -> tuple[Any, Any]:

@@ -11,24 +11,21 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-CLOSE = 1e-9
-FEWEST_PAIRS = 100  # pairs from which on limits of areas are compared
+CLOSE, BISECTIONS = 1e-9, 60
 GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 SEARCH = 1e-3  # width, relative above 1, at which the search for a bound ends
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)  # of the coins that are guessed
-OPTIONS = "guess_fractions|calibration|copies|threshold_by|ratio:"  # of estimators that are computed again without any
+OPTIONS = r"guess_fractions|calibration|copies: [^1]|threshold_by|ratio:|distance"  # of estimators that are left out
 CHANCE = 1e-3  # of a sound negative control to fail
 SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
 APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
-_GUESSES = re.compile(r"([\d,]+) of ([\d,]+) guesses right")
 
 
 @dataclass(slots=True)
@@ -38,14 +35,16 @@ class NumberCheck:
     numbers: int = 0
     problems: list[str] = field(default_factory=list)
     left: set[str] = field(default_factory=set)  # kinds of numbers that are there and were not computed again
+    tables: dict[tuple[str, str, str], AttackScores] = field(default_factory=dict)  # scores by training, game and attack
 
-    def equal(self, place: str, written: Any, recomputed: Any) -> None:
-        """Compare one value; floats to a relative 1e-9."""
-        self.numbers += 1
-        if not is_equal(written, recomputed):
-            self.problems.append(f"{place}: {written!r} is written, {recomputed!r} follows from the rest")
+    def equal(self, place: str, written: Any, recomputed: Any, tolerance: float = CLOSE) -> None:
+        """Compare one value, or a list of them; floats to a relative tolerance."""
+        size = len(written) if isinstance(written, list) else 1
+        self.numbers += size
+        if not is_equal(written, recomputed, tolerance):
+            self.problems.append(f"{place}: {str(written)[:200]} is written, {str(recomputed)[:200]} follows from the rest")
 
-    def holds(self, place: str, condition: bool, reason: str) -> None:
+    def holds(self, place: str, condition: Any, reason: str) -> None:
         """Note a relation between numbers that has to hold."""
         self.numbers += 1
         if not condition:
@@ -58,25 +57,28 @@ class NumberCheck:
         return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{rest_line}"
 
 
-def is_equal(written: Any, recomputed: Any) -> bool:
-    """Return whether two values are the same, floats to a relative 1e-9."""
-    if isinstance(written, float | int) and isinstance(recomputed, float | int) and not isinstance(written, bool):
-        return math.isclose(written, recomputed, rel_tol=CLOSE, abs_tol=CLOSE)
-    return bool(written == recomputed)
+def is_equal(written: Any, recomputed: Any, tolerance: float = CLOSE) -> bool:
+    """Return whether two values, or lists of them, are the same."""
+    if isinstance(written, list) and isinstance(recomputed, list):
+        return len(written) == len(recomputed) and all(map(is_equal, written, recomputed, [tolerance] * len(written)))
+    numbers = all(isinstance(value, float | int) and not isinstance(value, bool) for value in (written, recomputed))
+    return bool(math.isclose(written, recomputed, rel_tol=tolerance, abs_tol=tolerance) if numbers else written == recomputed)
 
 
 def recompute(folder: Path) -> NumberCheck:
     """Return what came of computing the numbers of a run folder again."""
-    comparison = NumberCheck()
+    check = NumberCheck()
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    comparison.holds("schema", report.get("schema") in SCHEMAS, f"{report.get('schema')!r} is not a schema that is known here")
-    tables = _read_scores(folder, report, comparison)
-    _identity(report, folder, comparison)
+    check.holds("schema", report["schema"] in SCHEMAS, f"{report['schema']!r} is not a schema that is known here")
+    tables = check.tables = _read_scores(folder, report, check)
+    _identity(report, folder, check)
     for result in report["mechanisms"]:
-        _mechanism(result, report, tables, comparison)
+        for game in result["games"]:
+            _game(game, result, report, tables, check)
+        _verdicts(result, check)
     outcomes = [result["outcome"] for result in report["mechanisms"] if result["outcome"] is not None]
-    comparison.equal("outcome", report["outcome"], max(outcomes, key=GRAVITY.index, default=None))
-    return comparison
+    check.equal("outcome", report["outcome"], max(outcomes, key=GRAVITY.index, default=None))
+    return check
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,102 +91,131 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackScores:
-    """Scores and memberships of one attack, `(n,)` each, with names of records if the file has them."""
+    """Scores and memberships of one attack, `(n,)` each, with names and labels of records if the file has them."""
 
-    scores: NDArray[np.float64]
-    member: NDArray[np.bool_]
-    records: tuple[str, ...]
+    scores: Any
+    member: Any
+    records: tuple[str, ...] = ()
+    labels: Any = None
 
 
-def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberCheck) -> dict[tuple[str, str, str], AttackScores]:
-    """Return the scores by training, game and attack; empty if the run has none."""
+def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str, str, str], AttackScores]:
+    """Return the scores by training, game and attack."""
+    games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
+    keys = [(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]]
     path = folder / "scores.parquet"
-    if not path.is_file():
+    if not keys or not path.is_file():
+        check.holds("scores.parquet", not keys, "missing; without it no figure of an attack can be computed again")
         return {}
     from pyarrow import parquet
 
     table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
-    games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
-    owners = [(name, game["name"]) for name, game in games]
-    attack_keys = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
-    first = owners[0] if owners else ("", "")
-    training, of_game = (table.get(("mechanism", "game")[k], np.full(len(table["score"]), first[k])) for k in (0, 1))
+    parts = [table.get(name, np.full(len(table["score"]), keys[0][k])) for k, name in enumerate(("mechanism", "game"))]
     columns = {}
-    for key in sorted(set(zip(training.tolist(), of_game.tolist(), table["attack"].tolist(), strict=True))):
-        rows = (training == key[0]) & (of_game == key[1]) & (table["attack"] == key[2])
+    for key in sorted(set(zip(*(part.tolist() for part in (*parts, table["attack"])), strict=True))):
+        rows = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2])
         names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
-        keys, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
-        comparison.holds(place, len(set(keys)) == len(keys), "a record is there twice")
-        comparison.holds(place, key in attack_keys, "no attack of the report has these scores")
+        rows_named, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
+        check.holds(place, len(set(rows_named)) == len(rows_named), "a record is there twice")
+        check.holds(place, key in keys, "no attack of the report has these scores")
         records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
-        columns[key] = AttackScores(
-            scores=table["score"][rows].astype(np.float64), member=table["member"][rows].astype(bool), records=records
-        )
-    for owner in owners:
-        sides = [column.member for key, column in columns.items() if key[:2] == owner]
+        scores, member = table["score"][rows].astype(np.float64), table["member"][rows].astype(bool)
+        check.holds(place, not np.isnan(scores).any() and member.any() and not member.all(), "not two sides of numbers")
+        labels = table["label"][rows].astype(str) if "label" in table and table["label"][0] is not None else None
+        columns[key] = AttackScores(scores=scores, member=member, records=records, labels=labels)
+    for name, game in games:
+        sides = [column.member for key, column in columns.items() if key[:2] == (name, game["name"])]
         alike = all(np.array_equal(side, sides[0]) for side in sides)
-        comparison.holds("/".join(owner), alike, "its attacks have different memberships in scores.parquet")
+        check.holds(f"{name}/{game['name']}", alike, "its attacks have different memberships in scores.parquet")
     return columns
 
 
-def _identity(report: Mapping[str, Any], folder: Path, comparison: NumberCheck) -> None:
-    """Compare id, hash of the config and seed with the config's text; and that with the file of the run."""
+def _identity(report: Any, folder: Path, check: NumberCheck) -> None:
+    """Compare id, hash of the config and seed with the config's text; and that with the files of the run."""
     digest, text = report["provenance"]["config_sha256"], report["config"]
-    comparison.equal("id", report["id"], f"PA-{digest[:8].upper()}")
-    if text:
-        bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
-        digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
-        comparison.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
-        for name, value in {**report, "seed": report["provenance"]["seed"]}.items():
-            match = re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text)
-            if match and name in ("seed", "delta", "confidence"):
-                comparison.equal(name, value, json.loads(match[1]))
+    check.equal("id", report["id"], f"PA-{digest[:8].upper()}")
+    bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
+    digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
+    check.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
+    for name, value in {**report, "seed": report["provenance"]["seed"]}.items():
+        match = re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text)
+        if match and name in ("seed", "delta", "confidence"):
+            check.equal(name, value, json.loads(match[1]))
     path, machine = folder / "config.resolved.yaml", folder / "environment.json"
     if path.is_file():
-        comparison.holds("config", path.read_text(encoding="utf-8") == text, "not the text of config.resolved.yaml")
+        check.holds("config", path.read_text(encoding="utf-8") == text, "not the text of config.resolved.yaml")
     stated = report["provenance"] | {"packages": dict(report["provenance"]["packages"])}
     for name, value in json.loads(machine.read_text(encoding="utf-8")).items() if machine.is_file() else ():
-        comparison.equal(f"provenance.{name}", stated.get(name, value), value)
+        check.equal(f"provenance.{name}", stated.get(name, value), value)
 
 
-def _mechanism(result: Mapping[str, Any], report: Mapping[str, Any], tables: Any, comparison: NumberCheck) -> None:
-    name = result["name"]
-    for game in result["games"]:
-        for attack in game["attacks"]:
-            place = f"{name}/{game['name']}/{attack['scorer']}"
-            column = tables.get((name, game["name"], attack["scorer"]))
-            comparison.holds(place, column is not None or not tables, "scores.parquet has no scores of it")
-            _attack(attack, game, column, place, comparison)
-            _bounds(attack["bounds"], report, column, place, comparison)
-        _records(game, tables, name, comparison)
-    _verdicts(result, comparison)
+def _game(game: Any, result: Any, report: Any, tables: Any, check: NumberCheck) -> None:
+    """Compare a game's attacks with their scores, and what its attacks have in common."""
+    owner, rules, attacks = f"{result['name']}/{game['name']}", game["game"], game["attacks"]
+    columns = [tables.get((result["name"], game["name"], attack["scorer"])) for attack in attacks]
+    for attack, column in zip(attacks, columns, strict=True):
+        place = f"{owner}/{attack['scorer']}"
+        check.holds(place, column is not None or not tables, "scores.parquet has no scores of it")
+        if column is not None:
+            _attack(attack, (result, game, report), column, place, check)
+        for bound in attack["bounds"]:
+            _bound(bound, (game, report), column, f"{place}: {bound['estimator']}", check)
+        members, total = attack["roc"]["members"], attack["roc"]["members"] + attack["roc"]["nonmembers"]
+        share = rules["inclusion_probability"]
+        if rules["choices"] == 1 and rules["inclusion"] == "coins":
+            fits = abs(members - share * total) <= 6 * math.sqrt(share * (1 - share) * total) + 1
+            check.holds(f"{owner}: coins", fits, f"{members} members of {total} are not from coins of {share:g}")
+        check.holds(f"{owner}: coins", not attack["bounds"] or rules["inclusion"] == "coins", "bounds without coins")
+        if attack["control"] is not None or attack["bounds"]:
+            _control(attack["control"], attack["bounds"], place, check)
+    forms = [json.dumps([[row["target_fpr"] for row in attack["tpr_at"]]]) for attack in attacks]
+    check.holds(owner, set(forms) <= {"[[0.1, 0.01, 0.001]]"}, "its attacks have other targets")
+    proven = [attack for attack in attacks if attack["bounds"]]
+    estimators = [json.dumps([row[key] for key in ("estimator", "family", "assumes")]) for a in proven for row in a["bounds"]]
+    check.holds(owner, all(estimators.count(name) == len(proven) for name in estimators), "its attacks have different bounds")
 
 
-def _attack(attack: Any, game: Any, column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
-    """Compare area, curve, rates, bins and control of one attack."""
-    curve = attack["roc"]
-    members, nonmembers = curve["members"], curve["nonmembers"]
-    if column is not None:
-        comparison.equal(f"{place}: sides", [members, nonmembers], [int(column.member.sum()), int((~column.member).sum())])
-        comparison.equal(f"{place}: auc", attack["auc"], area(column.scores, column.member))
-        rules = game["game"]
-        comparison.equal(f"{place}: scores", len(column.scores), rules["canaries"] * rules["runs"] * rules["choices"])
-        _bins(attack["histogram"], column, place, comparison)
-    _curve(curve, column, place, comparison)
-    within = 0 <= attack["auc_lower"] <= attack["auc"] <= attack["auc_upper"] <= 1
-    comparison.holds(f"{place}: auc_lower", within, "the area is not between its limits")
-    if game["watched"] is None and min(members, nonmembers) >= FEWEST_PAIRS:  # looks at other games are paid for as well
-        level = math.log(2 / (1 - curve["confidence"])) / min(members, nonmembers)
-        limits = entropy_limit(attack["auc"], level), 1 - entropy_limit(1 - attack["auc"], level)
-        for name, value in zip(("auc_lower", "auc_upper"), limits, strict=True):
-            comparison.holds(f"{place}: {name}", abs(attack[name] - value) < 0.02, f"not about {value:.4f}, which follows")
+def _attack(attack: Any, owners: tuple[Any, Any, Any], column: AttackScores, place: str, check: NumberCheck) -> None:
+    """Compare area, curve, band, rates and bins of one attack with those that follow from its scores."""
+    (result, game, report), scores, member, curve = owners, column.scores, column.member, attack["roc"]
+    rules = game["game"]
+    sides = [int(member.sum()), int((~member).sum())]
+    check.equal(f"{place}: sides", [curve["members"], curve["nonmembers"]], sides)
+    check.equal(f"{place}: scores", len(scores), rules["canaries"] * rules["runs"] * rules["choices"])
+    attacks, looks = len(game["attacks"]), (game["watched"] or {"looks": 1})["looks"]
+    level = (1 - report["confidence"]) / (attacks * looks)
+    share = area(scores, member)
+    limits = [share, rate_of_area(share, min(sides), level / 2), 1 - rate_of_area(1 - share, min(sides), level / 2)]
+    check.equal(f"{place}: auc", [attack[name] for name in ("auc", "auc_lower", "auc_upper")], limits, 1e-6)
+    words = "simulated level, concave curves" + f", for all {attacks} attacks at once" * (attacks > 1)
+    check.equal(f"{place}: band", curve["band"], words + f", at any of {looks} looks" * (looks > 1))
+    check.equal(f"{place}: confidence of the curve", curve["confidence"], report["confidence"])
+    ranking = spread(scores, member)
+    false, true = (np.concatenate([[0], np.cumsum(side)]) for side in (~ranking, ranking))
+    last = np.flatnonzero(np.append(np.diff(false) > 0, True))
+    if len(last) > 400:
+        index = np.searchsorted(false[last] / sides[1], np.geomspace(1 / sides[1], 1, 399), side="right") - 1
+        last = last[np.unique(np.concatenate([[0], np.maximum(index, 0), [len(last) - 1]]))]
+    check.equal(f"{place}: fpr", curve["fpr"], (false[last] / sides[1]).tolist())
+    check.equal(f"{place}: tpr", curve["tpr"], (true[last] / sides[0]).tolist())
     for row in attack["tpr_at"]:
-        _rate(row, curve, column, f"{place}: tpr at {row['target_fpr']:g}", comparison)
-    if attack["control"] is not None:
-        _control(attack["control"], attack["bounds"], place, comparison)
+        target, follows = row["target_fpr"], [None] * 4
+        if target * sides[1] >= 1 - CLOSE:
+            at = int(np.searchsorted(false, target * sides[1] * (1 + 1e-12), side="right")) - 1
+            follows = [expected_rate(column, target), float(false[at] / sides[1]), int(false[at]), int(true[at])]
+            near = np.searchsorted(curve["fpr"], target) + np.array([-3, 2])  # a limit grows with the rate
+            for side in ("lower", "upper"):
+                ends = np.array(curve[side])[np.clip(near, 0, len(curve[side]) - 1)]
+                fits = ends[0] - 0.002 <= row[side] <= ends[1] + 0.002
+                check.holds(f"{place}: {side} at {target:g}", fits, "not within the band")
+        names = ("tpr", "realised_fpr", "false_positives", "true_positives")
+        check.equal(f"{place}: at {target:g}", [row[name] for name in names], follows)
+        check.equal(f"{place}: limits at {target:g}", (row["lower"] is None, row["upper"] is None), (follows[0] is None,) * 2)
+        if rules["choices"] == rules["copies"] == 1:
+            check.equal(f"{place}: allowed at {target:g}", row["allowed"], allowed_rate(result, rules, target))
 
 
-def area(scores: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+def area(scores: Any, member: Any) -> float:
     """Return the chance that a member's score is above a nonmember's, ties counting half, by sums of ranks."""
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
@@ -192,76 +223,73 @@ def area(scores: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     return float((ranks[member].sum() - members * (members + 1) / 2) / (members * (len(member) - members)))
 
 
-def entropy_limit(share: float, level: float) -> float:
-    """Return the lower limit by Hoeffding's inequality with relative entropy, at most slightly wider than that by hinges."""
-    low, high = 0.0, share
-    for _ in range(60):
+def rate_of_area(share: float, pairs: int, level: float) -> float:
+    """Return the lower limit on an area by Hoeffding's inequality for hinges, as for that share of so many coins."""
+    cuts = np.ceil(share * pairs) - np.unique(np.rint(np.geomspace(1, max(pairs, 2), 400)))
+    cuts = cuts[cuts >= 0].astype(int)
+
+    def surprises(rate: float) -> bool:
+        tails = np.cumsum(mass(pairs, rate)[::-1])[::-1]
+        hinges = np.append(np.cumsum(tails[::-1])[::-1], 0.0)[cuts + 1]
+        return bool((hinges / (share * pairs - cuts)).min(initial=math.inf) <= level)
+
+    return bisect(surprises, 0.0, share)[0] if share > 0 else 0.0
+
+
+def bisect(goes_up: Any, low: float, high: float) -> tuple[float, float]:
+    """Return the ends of the last bracket of a search; a middle of which `goes_up` is true is its new lower end."""
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        first = share * math.log(share / middle) if middle > 0 and share > 0 else math.inf
-        second = (1 - share) * math.log((1 - share) / (1 - middle)) if share < 1 else 0.0
-        low, high = (middle, high) if first + second > level else (low, middle)
-    return low
+        low, high = (middle, high) if goes_up(middle) else (low, middle)
+    return low, high
 
 
-def _curve(curve: Any, column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
-    """Compare each point with counts of scores above a threshold; between equal scores the order is chance's."""
-    fpr, tpr = np.array(curve["fpr"]), np.array(curve["tpr"])
-    rising = len(fpr) == len(tpr) and (np.diff(fpr) >= 0).all() and (np.diff(tpr) >= 0).all()
-    comparison.holds(f"{place}: roc", bool(rising), "the curve falls")
-    band = ((np.array(curve["lower"]) <= tpr + CLOSE) & (tpr <= np.array(curve["upper"]) + CLOSE)).all()
-    comparison.holds(f"{place}: roc band", bool(band), "the band does not hold the curve")
-    hits, misses = tpr * curve["members"], fpr * curve["nonmembers"]
-    rest = max(np.abs(hits - np.rint(hits)).max(), np.abs(misses - np.rint(misses)).max())
-    comparison.holds(f"{place}: roc", bool(rest < 1e-6), "a rate is no count over the number of records")
-    if column is None:
-        return
-    lowest, highest = _members_above(column)
-    for cut, count in zip(np.rint(hits + misses).astype(int), np.rint(hits).astype(int), strict=True):
-        above = min(int(cut), len(lowest) - 1)
-        follows = bool(lowest[above] <= count <= highest[above])
-        comparison.holds(f"{place}: roc", follows, f"{count} members among the {above} largest scores do not follow")
+def spread(scores: Any, member: Any) -> Any:
+    """Return memberships from the highest score down, members of a tie spread evenly among its nonmembers."""
+    tie = np.unique(-scores, return_inverse=True)[1]
+    order = np.lexsort((member, tie))
+    tie, side = tie[order], member[order]
+    sizes = np.stack([np.bincount(tie[side == own], minlength=tie[-1] + 1) for own in (False, True)])
+    own = np.where(side, np.cumsum(side), np.cumsum(~side)) - (np.cumsum(sizes, 1) - sizes)[side.astype(int), tie]
+    behind = np.where(side, -(-own * sizes[0][tie] // np.maximum(sizes[1][tie], 1)), own)
+    return side[np.lexsort((side, behind, tie))]
 
 
-def _members_above(column: AttackScores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `(n + 1,)` the fewest and the most members among so many of the largest scores, over all orders of equal ones."""
-    orders = (np.lexsort((first, -column.scores)) for first in (column.member, ~column.member))
-    fewest, most = (np.concatenate([[0], np.cumsum(column.member[order])]) for order in orders)
-    return fewest, most
+def expected_rate(column: AttackScores, target: float) -> float:
+    """Return the expected share of members above so many nonmembers, over all orders of equal scores."""
+    falling, members = -np.sort(-column.scores[~column.member]), column.scores[column.member]
+    flagged = math.floor(target * len(falling) * (1 + 1e-12))
+    if flagged >= len(falling):
+        return 1.0
+    cut = falling[flagged]
+    shares = (flagged - (falling > cut).sum()) / (falling == cut).sum()
+    return float(((members > cut).sum() + (members == cut).sum() * shares) / len(members))
 
 
-def _bins(bins: Any, column: AttackScores, place: str, comparison: NumberCheck) -> None:
-    for name, side in (("members", column.member), ("nonmembers", ~column.member)):
-        counts = np.histogram(np.clip(column.scores[side], bins["edges"][0], bins["edges"][-1]), bins["edges"])[0]
-        differences = int(np.abs(counts - np.array(bins[name])).sum())
-        comparison.holds(f"{place}: histogram {name}", differences <= 2, "other counts follow from the scores")
-        comparison.equal(f"{place}: histogram {name}", sum(bins[name]), int(side.sum()))
+def allowed_rate(result: Any, rules: Any, target: float) -> float | None:
+    """Return the most true positives that the tightest claim and the mechanism's curve leave an attack."""
+    claim, curve = min(result["claims"], key=lambda row: number(row["epsilon"]), default=None), result["limit"]
+    epsilon = math.inf if claim is None else number(claim["epsilon"])
+    if rules["inclusion"] != "coins" or (curve is None and math.isinf(epsilon)):
+        return None
+    rates = [1.0]
+    if claim is not None and math.isfinite(epsilon):
+        rates += [math.exp(min(epsilon, 700)) * target + claim["delta"]]
+        rates += [1 - math.exp(-epsilon) * max(1 - claim["delta"] - target, 0)]
+    return min(rates + ([] if curve is None else [float(np.interp(target, curve["fpr"], curve["tpr"]))]))
 
 
-def _rate(row: Any, curve: Any, column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
-    """Compare a rate with the expected share of members above so many nonmembers, over all orders of equal scores."""
-    if row["tpr"] is None:
-        return
-    wrong = math.floor(row["target_fpr"] * curve["nonmembers"] + CLOSE)
-    comparison.equal(f"{place}: realised", row["realised_fpr"], row["false_positives"] / curve["nonmembers"])
-    comparison.holds(place, row["false_positives"] <= wrong, "more false positives than the target")
-    comparison.equal(f"{place}: count", row["true_positives"], math.floor(row["tpr"] * curve["members"] + CLOSE))
-    inside = 0 <= row["lower"] <= row["tpr"] + CLOSE and row["tpr"] <= row["upper"] + CLOSE <= 1 + 2 * CLOSE
-    comparison.holds(place, inside, "outside of its limits")
-    if column is not None and wrong < curve["nonmembers"]:
-        edge = -np.sort(-column.scores[~column.member])[wrong]
-        above, level = column.scores > edge, column.scores == edge
-        share = (wrong - (above & ~column.member).sum()) / (level & ~column.member).sum()
-        hits = (above & column.member).sum() + share * (level & column.member).sum()
-        comparison.equal(place, row["tpr"], float(hits / curve["members"]))
-
-
-def _control(control: Any, bounds: Any, place: str, comparison: NumberCheck) -> None:
+def _control(control: Any, bounds: Any, place: str, check: NumberCheck) -> None:
     """Compare the verdict of a negative control with its counts, and the number of alarms it is allowed."""
-    comparison.equal(f"{place}: control", control["passed"], control["false_alarms"] <= control["allowed"])
-    rate, repetitions = sum(1 - bound["confidence"] for bound in bounds), control["repetitions"]
+    if control is None:
+        check.holds(f"{place}: control", False, "bounds without a negative control")
+        return
+    check.equal(f"{place}: control", control["passed"], control["false_alarms"] <= control["allowed"])
+    rate, trials = sum(1 - bound["confidence"] for bound in bounds), control["repetitions"]
+    check.equal(f"{place}: control", trials, 20)
     if bounds:
-        allowed = np.searchsorted(np.cumsum(mass(repetitions, rate)), 1 - CHANCE) if rate < 1 else repetitions
-        comparison.equal(f"{place}: control allows", control["allowed"], min(int(allowed), repetitions))
+        allowed = np.searchsorted(np.cumsum(mass(trials, rate)), 1 - CHANCE) if rate < 1 else trials
+        check.equal(f"{place}: control allows", control["allowed"], min(int(allowed), trials))
 
 
 def figure(bound: Any, name: str = "epsilon") -> float:
@@ -269,40 +297,38 @@ def figure(bound: Any, name: str = "epsilon") -> float:
     return number(next(bound[key] for key in (name, f"{name}_inside", f"void_{name}") if key in bound))
 
 
-def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, comparison: NumberCheck) -> None:
-    for bound in bounds:
-        place = f"{owner}: {bound['estimator']}"
-        comparison.equal(f"{place}: delta", bound["delta"], report["delta"])
-        comparison.holds(
-            f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not from 0 to its ceiling"
-        )
-        comparison.equal(f"{place}: confidence", bound["confidence"], 1 - (1 - report["confidence"]) / report["comparisons"])
-        usual = column is not None and not re.search(OPTIONS, report["config"])
-        if usual and bound["estimator"] in ("one_run", "clopper_pearson") and bound.get("family") is None:
-            _proof(bound, column, place, comparison)
-        else:
-            comparison.left.add(f"epsilon and ceiling of {bound['estimator']}")
-        if bound["estimator"] == "gaussian" and 0 < figure(bound) < 300:
-            mu, epsilon = bound["parameter"], figure(bound)
-            limits = gaussian_delta(mu, epsilon - SEARCH), gaussian_delta(mu, epsilon + SEARCH)
-            comparison.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {mu:.6f}")
+def number(value: Any) -> float:
+    """Return a number as the report writes it."""
+    return math.inf if value == "Infinity" else float(value)
 
 
-def _proof(bound: Any, column: Any, place: str, comparison: NumberCheck) -> None:
-    """Compare epsilon, ceiling, comparisons and guesses of a bound with those that follow from the scores."""
+def _bound(bound: Any, owners: tuple[Any, Any], column: AttackScores | None, place: str, check: NumberCheck) -> None:
+    """Compare a bound with the report's terms, and where its estimator is known here with what follows from the scores."""
+    game, report = owners
+    check.equal(f"{place}: delta", bound["delta"], report["delta"])
+    check.holds(f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not from 0 to its ceiling")
+    check.equal(f"{place}: confidence", bound["confidence"], 1 - (1 - report["confidence"]) / report["comparisons"])
+    usual = "epsilon" in bound or ("void_epsilon" in bound and not bound["family"])
+    check.equal(f"{place}: family", bound["family"] is None, usual)
+    if bound["estimator"] == "gaussian" and 0 < figure(bound) < 300:
+        limits = [gaussian_delta(bound["parameter"], figure(bound) + step) for step in (-SEARCH, SEARCH)]
+        check.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {bound['parameter']:.6f}")
+    is_known = bound["estimator"] in ("one_run", "clopper_pearson") and bound["family"] is None and game["game"]["choices"] == 1
+    if column is None or not is_known or game["game"]["copies"] > 1 or re.search(OPTIONS, report["config"]):
+        check.left.add(f"epsilon and ceiling of {bound['estimator']}")
+        return
     error, delta, perfect = 1 - bound["confidence"], bound["delta"], column.member.astype(float)
     if bound["estimator"] == "one_run":
         epsilon, right, count, tests = one_run(column.scores, column.member, delta, error)
         ceiling = one_run(perfect, column.member, delta, error)[0]
-        if guesses := _GUESSES.search(bound["selected"]):
-            comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
+        check.equal(f"{place}: guesses", bound["selected"], f"{right:,} of {count:,} guesses right" if epsilon > 0 else "")
     else:
         epsilon, tests = rectangles(column.scores, column.member, delta, error)
         ceiling = rectangles(perfect, column.member, delta, error)[0]
-    comparison.equal(f"{place}: comparisons", bound["comparisons"], tests)
+    check.equal(f"{place}: comparisons", bound["comparisons"], tests)
     for name, value in (("epsilon", epsilon), ("ceiling", max(epsilon, ceiling))):
         close = abs(figure(bound, name) - value) < SEARCH
-        comparison.holds(f"{place}: {name}", close, f"not {value:.6f}, which follows from the scores")
+        check.holds(f"{place}: {name}", close, f"not {value:.6f}, which follows from the scores")
 
 
 def mass(trials: int, rate: float) -> Any:
@@ -340,11 +366,7 @@ def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[fl
 
 def rate_upper(count: int, trials: int, level: float) -> float:
     """Return the rate at which so few hits have the chance `level`: 1 if all are hits."""
-    low, high = 0.0, 1.0
-    for _ in range(60 if count < trials else 0):
-        rate = (low + high) / 2
-        low, high = (rate, high) if mass(trials, rate)[: count + 1].sum() > level else (low, rate)
-    return high
+    return bisect(lambda rate: mass(trials, rate)[: count + 1].sum() > level, 0.0, 1.0)[1] if count < trials else 1.0
 
 
 def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, int, int]:
@@ -413,33 +435,7 @@ def _cut(falling: Any) -> int:
     return int(cuts[np.argmin(np.where(best, np.abs(2 * cuts - size), size + 1))])
 
 
-def _records(game: Any, tables: Any, name: str, comparison: NumberCheck) -> None:
-    """Compare the list of most exposed records with that which an attack's scores of the first run give."""
-    columns = [column for key, column in tables.items() if key[:2] == (name, game["name"])] if game["records"] else []
-    if lists := [_list_exposed(column, len(column.scores) // game["game"]["runs"]) for column in columns]:
-        written = [[row[key] for key in ("rank", "member", "score", "fpr", "record")] for row in game["records"]]
-        written = [row[: len(lists[0][0])] for row in written]
-        place, nearest = f"{name}/{game['name']}", max(lists, key=lambda rows: sum(row in rows for row in written))
-        comparison.equal(f"{place}: records", len(written), len(nearest))
-        for row, follows in zip(written, nearest, strict=False):
-            comparison.equal(f"{place}: record {row[0]}", row, follows)
-
-
-def _list_exposed(column: AttackScores, count: int) -> list[list[Any]]:
-    """Return rank, membership, score, share of nonmembers at least as high, and a name if known, of the 30 highest scores."""
-    scores, member = column.scores[:count], column.member[:count]
-    order = np.argsort(-scores, kind="stable")[:30].tolist()
-    shares = [float((scores[~member] >= scores[i]).sum() / max(1, (~member).sum())) for i in order]
-    rows = enumerate(zip(order, shares, strict=True), start=1)
-    return [[k, bool(member[i]), float(scores[i]), share, *column.records[i : i + 1]] for k, (i, share) in rows]
-
-
-def number(value: Any) -> float:
-    """Return a number as the report writes it."""
-    return math.inf if value == "Infinity" else float(value)
-
-
-def _verdicts(result: Any, comparison: NumberCheck) -> None:
+def _verdicts(result: Any, check: NumberCheck) -> None:
     """Compare each verdict with bounds, claim, controls and checks, and the outcome with the verdicts."""
     name, rows = result["name"], list(all_bounds(result))
     controls = [attack["control"] for game in result["games"] for attack in game["attacks"] if attack["control"]]
@@ -447,37 +443,37 @@ def _verdicts(result: Any, comparison: NumberCheck) -> None:
     evidence = all(control["passed"] for control in controls)
     training_valid = all(check["status"] != "failed" for check in result["checks"])
     claims = [json.dumps(claim, sort_keys=True) for claim in result["claims"]]
-    comparison.equal(f"{name}: claims", [json.dumps(row["claim"], sort_keys=True) for row in result["verdicts"]], claims)
+    check.equal(f"{name}: claims", [json.dumps(row["claim"], sort_keys=True) for row in result["verdicts"]], claims)
     for verdict in result["verdicts"]:
         claim, epsilon = verdict["claim"], number(verdict["claim"]["epsilon"])
         place = f"{name}: claim by {claim['source']}"
         able = [bound for bound in rows if bound["delta"] == claim["delta"] and bound["family"] in (None, claim["family"])]
         verdict_bound = verdict["bound"]
-        comparison.holds(f"{place}: bound", verdict_bound is None or verdict_bound in able, "no game has this bound")
-        comparison.equal(f"{place}: bound", verdict_bound is None, not able)
+        check.holds(f"{place}: bound", verdict_bound is None or verdict_bound in able, "no game has this bound")
+        check.equal(f"{place}: bound", verdict_bound is None, not able)
         above = any(figure(bound) > epsilon for bound in able)
         reach = max((figure(bound, "ceiling") for bound in able), default=0.0)
         likely_outcome = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
         if not evidence or (not training_valid and not above):
             likely_outcome = "invalid"
         agrees = verdict["outcome"] in (likely_outcome, "invalid" if not training_valid or not (able or controls) else None)
-        comparison.holds(place, agrees, f"{verdict['outcome']} is written, {likely_outcome} follows from bounds and claim")
+        check.holds(place, agrees, f"{verdict['outcome']} is written, {likely_outcome} follows from bounds and claim")
         if verdict_bound is not None:
             largest = above or is_equal(figure(verdict_bound), max((figure(bound) for bound in able), default=0.0))
-            comparison.holds(f"{place}: bound", largest, "not the largest that could refute the claim")
+            check.holds(f"{place}: bound", largest, "not the largest that could refute the claim")
         numbers = [float(text) for text in re.findall(r"(?:at least|at most|up to|claimed) (\d+\.?\d*)", verdict["reason"])]
         figures = [epsilon, *(figure(bound, kind) for bound in rows for kind in ("epsilon", "ceiling"))]
         figures += [bound["parameter"] for bound in rows if bound["parameter"] is not None]
         strange = [value for value in numbers if not any(abs(value - row) <= 0.0101 for row in figures if math.isfinite(row))]
-        comparison.holds(f"{place}: reason", not strange, f"{strange} is no bound, ceiling or claim of this training")
+        check.holds(f"{place}: reason", not strange, f"{strange} is no bound, ceiling or claim of this training")
     outcomes = [row["outcome"] for row in sorted(result["verdicts"], key=lambda row: number(row["claim"]["epsilon"]))]
     if outcomes and any(game["attacks"] for game in result["games"]):
         usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0])
         agrees = result["outcome"] in (usual, usual if evidence else "invalid")
-        comparison.holds(f"{name}: outcome", agrees, f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")
+        check.holds(f"{name}: outcome", agrees, f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")
     void = result["outcome"] == "invalid" or not evidence
     for bound in rows:
-        comparison.equal(f"{name}: {bound['estimator']}: void", "void_epsilon" in bound, void)
+        check.equal(f"{name}: {bound['estimator']}: void", "void_epsilon" in bound, void)
 
 
 def all_bounds(result: Any) -> Iterator[Any]:
@@ -491,9 +487,9 @@ def all_bounds(result: Any) -> Iterator[Any]:
 
 def main(folder: str) -> int:
     """Print what differs, and how many numbers were computed again."""
-    comparison = recompute(Path(folder))
-    sys.stdout.write("\n".join([*comparison.problems, comparison.summary, ""]))
-    return int(bool(comparison.problems))
+    check = recompute(Path(folder))
+    sys.stdout.write("\n".join([*check.problems, check.summary, ""]))
+    return int(bool(check.problems))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is written once or is alike everywhere in a report, and what its config says of it: no number is computed here.
+"""What is written twice or is alike everywhere in a report, and what its config says of it: no number is computed here.
 
 As `audit.execution.recompute`, which it adds to, it imports nothing else of this package.
 """
@@ -9,14 +9,36 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
-from audit.execution.recompute import NumberCheck, all_bounds, figure, is_equal, number
+from audit.execution.recompute import NumberCheck, all_bounds, is_equal, number, rate_upper
+from audit.execution.report_claims import (
+    Place,
+    accounted,
+    bounds_course_fits,
+    claims_fit,
+    cost_fits,
+    course_fits,
+    once,
+    rises,
+    steps_of,
+)
+from audit.execution.report_records import check_records, read_config
 
-_COUNT = re.compile(r"([\d,]+) canaries")
-_COVERAGE = re.compile(r"[\d,]+ (?:canaries|secrets) over \d+ training runs?, scorers (.*)")
-LEVELS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
+OUTPUTS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
+WHITE = ("final_weights", "all_steps", "released_models", "secure_sum", "each_update")
+BLACK = ("label_only", "final_model", "generations", "log_probabilities", "token_distributions")
+CLASSES: tuple[tuple[str, tuple[str, ...]], ...] = (  # of attack, in the order of the report; with the secrets of its games
+    ("Membership inference, black box", BLACK), ("Membership inference, white box", WHITE),
+    ("Attribute inference", ("attribute",)), ("Property inference", ("property",)),
+    ("Model inversion, reconstruction", ("candidate",)), ("Extraction of secrets from texts", ("text secret",)),
+    ("Poisoning, backdoor", ("backdoor",)), ("Exfiltration", ()),
+)  # fmt: skip
+ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}}  # of each training
+CLAIM_ROWS = {"unit", "adjacency", "accountants", "release", "floating-point"}  # of one that claims something
+SHARES = ("accuracy", "AUC", "macro-F1")  # figures that are shares
+RATES = {"tpr@10%": 0.1, "tpr@1%": 0.01, "tpr@0.1%": 0.001, "max_tpr_at_1_percent_fpr": 0.01}
 REASONS = {  # what an outcome may be explained by
     "consistent": r"no bound lies above the claim; perfect scores would have proved up to \S+( inside the family '\w+')?",
     "out_of_reach": r"even perfect scores would have proved at most \S+( inside the family '\w+')?, so this audit could not"
@@ -26,252 +48,368 @@ REASONS = {  # what an outcome may be explained by
     "invalid": r".+",  # a doubt in its finder's words
 }
 LEFT = {
-    "evaluation": "figures over several targets",
-    "preflight": "figures of the first look",
-    "checks": "checks of the training",
-    "notes": "remarks",
-    "utility": "accuracies",
+    "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
+    "bound_trajectories": "bounds over the steps", "certificates": "simulated audits", "detectable": "detectable shares",
+    "estimates": "estimates", "control": "false alarms of controls", "guesses": "guesses of secrets", "limit": "limit curves",
+    "risks": "risks of tables", "roc": "bands of curves", "tpr_at": "limits of rates", "costs": "costs",
     "trajectories": "claims over the steps",
-    "certificates": "certificates",
-    "groups": "areas of groups",
-    "claims": "claimed epsilons",
-    "tpr_at": "limits of rates",
-    "detectable": "detectable shares",
-    "estimates": "estimates",
-}
+}  # fmt: skip
 
 
-def check_form(report: Any, comparison: NumberCheck) -> None:
-    """Check what is written once or alike everywhere, and what the config of an audit of scores or of one model says of it."""
-    singles = [("trainings", [result["name"] for result in report["mechanisms"]])]
+def check_form(report: Any, check: NumberCheck) -> None:
+    """Check what is written twice or alike everywhere, and what the config says of it."""
     text = json.dumps(report)
-    present_kinds = {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)}
-    comparison.left |= {"what is said in words"} | present_kinds
-    count = sum(len(list(all_bounds(result))) for result in report["mechanisms"])
-    comparison.holds("comparisons", count <= report["comparisons"], f"{count} bounds are there")
-    first = report["config"].partition(":")[0]
-    kind = first if first in ("scores", "model") else "run" if "\nmechanisms:" in report["config"] else report["kind"]
-    comparison.holds("kind", report["kind"] == kind, f"the config is of {kind}")
-    options = dict(re.findall(r"(?m)^(\w+): (.+)$", report["config"])) if kind in ("scores", "model") else {}
-    config = read_paths(report["config"]) if kind == "run" else {}
-    check_settings(report, config, comparison)
-    _check_coverage(report, comparison)
-    for result in report["mechanisms"]:
-        for verdict in result["verdicts"]:
-            form = re.fullmatch(REASONS[verdict["outcome"]], verdict["reason"])
-            comparison.holds(f"{result['name']}: reason", bool(form), f"no reason for {verdict['outcome']}")
-        models = sum(game["models"] for game in result["games"])
-        is_within = result["models"] <= models and all(row["models"] <= result["models"] for row in result["utility"])
-        comparison.holds(f"{result['name']}: models", is_within, "more than its games have")
-        areas = [attack["auc"] for game in result["games"] for attack in game["attacks"]]
-        preflight = (result["preflight"] or {}).get("auc")
-        if preflight is not None and areas:
-            comparison.holds("preflight", any(is_equal(preflight, area) for area in areas), "no attack has its area")
-        singles.append((f"{result['name']}: games", [game["name"] for game in result["games"]]))
-        for game in result["games"]:
-            place = f"{result['name']}/{game['name']}"
-            singles.append((place, [attack["scorer"] for attack in game["attacks"]]))
-            comparison.left |= {"bands of curves"} if game["attacks"] else set()
-            _alike(game, place, comparison)
-            _groups(game, result, place, comparison)
-            for bound in (row for attack in game["attacks"] for row in attack["bounds"] if "void_epsilon" not in row):
-                comparison.equal(f"{place}: family", bound["family"] is not None, "epsilon_inside" in bound)
-        _trajectories(result, comparison)
-        if options:
-            _check_options(result, report, options, comparison)
-    for index, gate in enumerate(report["policy"]):
-        _gate(gate, report, f"policy[{index}]", comparison)
-    for place, names in singles:
-        comparison.holds(place, len(set(names)) == len(names), "a name is there twice")
-
-
-def read_paths(text: str) -> dict[str, str]:
-    """Return the leaves of a resolved config, YAML in block style as PyYAML writes it, by path."""
-    stack: list[tuple[int, str]] = []
-    values: dict[str, str] = {}
-    for line in filter(None, text.splitlines()):
-        column = len(line) - len(line.lstrip(" "))
-        path, entry = ".".join(name for _, name in stack), line.strip()
-        if values.get(path) and column > stack[-1][0]:  # a long text goes on
-            values[path] += f" {entry}"
-            continue
-        while entry.startswith("- "):
-            items = [int(name) for place, name in stack if place == column and name.isdigit()]
-            stack = [row for row in stack if row[0] < column or (row[0] == column and not row[1].isdigit())]
-            stack.append((column, str(items[0] + 1 if items else 0)))
-            column, entry = column + 2, entry[2:]
-        if key := re.match(r"(\w+):(?: |$)", entry):
-            stack = [*(row for row in stack if row[0] < column), (column, key[1])]
-            entry = entry[key.end() :]
-        values[".".join(name for _, name in stack)] = entry
-    return values
-
-
-def check_settings(report: Any, config: Mapping[str, str], comparison: NumberCheck) -> None:
-    """Compare the settings on the page, the rules of each game and DP-SGD's parameters with the config of a run."""
-    rows = [(f"settings: {path}", path, value) for path, value in report["settings"]]
-    names = {
-        (path[: -len("name")], value) for path, value in config.items() if re.fullmatch(r"(games|mechanisms)\.\d+\.name", path)
+    check.left |= {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)} | {
+        "what is said in words"
     }
+    config = read_config(report["config"])
+    first = {"scores": "scores", "model": "model", "trained": "training"}.get(next(iter(config), ""))
+    kind = first or ("run" if "mechanisms.0.name" in config else report["kind"])
+    check_records(report, check)
+    if kind in ROWS:
+        _walk(report, "", Place(report=report, config=config, kind=kind), check)
+        check_settings(report, config, check)
+
+
+def _walk(value: Any, path: str, at: Place, check: NumberCheck) -> None:
+    """Apply the rules of a path to a value, and to all within it."""
+    for own, fits in RULES:
+        if own == path:
+            check.holds(path, fits(value, at), f"{str(value)[:90]} does not go with the rest")
+    part = {"m": "result", "m.g": "game", "m.g.a": "attack"}.get(path)
+    for row in value if isinstance(value, list) else [value]:
+        inside = replace(at, **{part: row}) if part else at
+        for name, inner in row.items() if isinstance(row, dict) else ():
+            _walk(inner, f"{path}.{SHORT.get(name, name)}".removeprefix("."), inside, check)
+
+
+def row_fits(row: Any, at: Place) -> bool:
+    """Return whether a check's status and words are those of its figures."""
+    value, status, fits = row["value"], row["status"], row["status"] in ("checked", "declared", "gap", "failed")
+    if taken := re.fullmatch(r"(\d+) taken, (\d+) accounted", value):
+        fits &= (status == "checked") == (taken[1] == taken[2]) and int(taken[2]) == (steps_of(at) or int(taken[2]))
+    if chance := re.match(r"AUC \S+ p = (\S+), tested at 1%", value):
+        fits &= (status == "failed") == (float(chance[1]) < 0.01)
+    if stayed := re.fullmatch(r"all (\d+) models stayed finite", value):
+        fits &= int(stayed[1]) in [game["models"] for game in at.result["games"]]
+    if accounted_for := re.search(r"(\S+) accounted$", value):
+        name = {"noise": "noise_multiplier", "sampling": "sample_rate"}.get(row["code"], "")
+        fits &= math.isclose(
+            float(accounted_for[1]), (at.result["mechanism"] or {}).get(name, float(accounted_for[1])), rel_tol=1e-3
+        )
+    if row["code"] == "accountants" and len(at.computed) > 1:
+        ends = sorted(number(claim["epsilon"]) for claim in at.result["claims"] if claim["source"] in at.computed)
+        fits &= value == f"{len(ends)} accountants state {ends[0]:.3g} to {ends[-1]:.3g}"
+    if row["code"] == "unit" and at.result["claims"]:
+        fits &= value == f"one training {at.result['claims'][0]['unit']}"
+    if row["code"] == "membership" and at.kind == "model":
+        fits &= value.startswith("a data split") == (at.result["games"][0]["game"]["inclusion"] == "split")
+    words = [row["value"] for row in at.result["checks"] if row["code"] == "coins"] if "commitment" in at.config else []
+    return bool(fits and all(at.config["commitment"].replace("null", "") in text for text in words))
+
+
+def look_fits(look: Any, at: Place) -> bool:
+    """Return whether the first look has the figures of the attacks and the accuracies."""
+    rates = {row["name"]: row["value"] for row in at.result["utility"]}
+    areas = [attack["auc"] for game in at.result["games"] for attack in game["attacks"]]
+    fits = look["auc"] is None or not areas or any(is_equal(look["auc"], value) for value in areas)
+    if any(game["game"]["unit"] for game in at.result["games"]):  # is a look at records, where games are about users
+        return 0 <= look["chance"] <= 1
+    for side in ("members", "nonmembers"):
+        usual = None if look["measure"] in ("accuracy", "") else look[side]
+        fits &= look[side] == rates.get(f"{look['measure']} on {side}", usual)
+    classes = re.search(r"logits of (\d+) classes", look["reading"])
+    fits &= not classes or int(classes[1]) == at.report["data"]["classes"]
+    return fits and bool(look["measure"] or look["baseline"] is None) and 0 <= look["chance"] <= 1
+
+
+def rules_fit(rules: Any, at: Place) -> bool:
+    """Return whether the rules of a game are those of its kind of audit, and of its attacks."""
+    given, names = at.kind != "run", [attack["scorer"] for attack in at.game["attacks"]]
+    fits = rules["substitutes"] == (given and rules["adjacency"] == "replace_one")
+    fits &= (rules["choices"] > 1) == bool(rules["secret"]) and (rules["aim"] == "backdoor") == bool(at.game["trigger"])
+    fits &= rules["access"] not in OUTPUTS[:3] or not rules["independent_noise"]
+    fits &= rules["copies"] == 1 or "copies" in at.config or bool(rules["unit"] or rules["secret"] or at.game["trigger"])
+    if not given:
+        return bool(fits and rules["inclusion"] == "coins" and (not rules["unit"] or rules["unit"] in at.report["config"]))
+    if at.config.get("columns", "null") != "null":
+        fits &= sorted(names) == sorted(json.loads(at.config["columns"]))
+    fits &= rules["choices"] == 1 and rules["adjacency"] == at.config["adjacency"]
+    if at.kind == "training":
+        return bool(
+            fits and not rules["unit"] and all(str(rules[key]) == at.config[key] for key in ("canaries", "runs", "references"))
+        )
+    fits &= rules["access"] == "final_model" and rules["inclusion_probability"] == 0.5 and not rules["independent_noise"]
+    texts = json.dumps([at.result["checks"], at.report["notes"]])
+    fits &= not rules["unit"] or (at.kind == "model" and rules["unit"] in texts)
+    fits &= bool(rules["references"]) <= (at.kind == "model" and "reference" in texts)
+    return bool(fits and (rules["unit"] or {rules["canaries"], rules["runs"]} == {1, int(at.config["records"])}))
+
+
+def audits_fit(row: Any, at: Place) -> bool:
+    """Return whether the limits on the error of simulated audits are those of their counts: of all, or of each tenth."""
+    wrong, trials, law = row["wrong"], row["repetitions"], re.search(r"epsilon ([\d.]+)(?:, of (\d+) copies)?", row["law"])
+    plain = not row["epsilon"] or bool(re.search("claimed|mu|allows", row["law"]))
+    fits = is_equal(row["epsilon"], float(law[1]) / int(law[2] or 1)) if law else plain
+    tenth = -(-trials // 10)
+    limits = [
+        [1 - rate_upper(n - k, n, 0.005), rate_upper(k, n, 0.005)]
+        for k, n in [(wrong, trials), *((k, tenth) for k in range(min(wrong, tenth) + 1))]
+    ]
+    pairs = [limits[0], *([max(pair) for pair in zip(limits[0], other, strict=True)] for other in limits[1:])]
+    share = row["nominal"] * at.report["comparisons"] / (1 - at.report["confidence"])
+    fits &= any(is_equal([row["lower"], row["upper"]], pair, 1e-6) for pair in pairs) and abs(share - round(share)) < 1e-6
+    return bool(fits and 0.5 < share < len(at.bounds) + 0.5 and trials <= int(at.config.get("certificates", trials)))
+
+
+def evaluation_fits(value: Any, at: Place) -> bool:
+    """Return whether figures over several targets are of this game's attacks and lie between their ends."""
+    names, targets = [attack["scorer"] for attack in at.game["attacks"]], value["targets"] + value["spared"]
+    rows = [row for scorer in value["scorers"] for row in scorer["figures"]] + [row["auc"] for row in value["groups"]]
+    fits = (
+        {*names} - {"auto"} <= {row["scorer"] for row in value["scorers"]} <= {*names}
+        and value["leading"] in names
+        and once(value["scorers"], "scorer")
+    )
+    fits &= at.game["game"]["runs"] <= targets <= at.game["models"] and once(value["records"], "record")
+    for row in rows:
+        reach = (row["highest"] - row["lowest"]) * max(row["targets"] / max(row["targets"] - 1, 1), 1) ** 0.5 / 2
+        fits &= row["lowest"] <= row["mean"] <= row["highest"] and 0 <= row["std"] <= reach + 1e-9 and row["targets"] <= targets
+    fits &= (
+        value["usage"] is None
+        or value["usage"]["target"]["lower"] <= value["usage"]["target"]["share"] <= value["usage"]["target"]["upper"]
+    )
+    return bool(fits and len(value["groups"]) <= len(at.game["groups"]))
+
+
+def comparisons_fit(count: int, at: Place) -> bool:
+    """Return whether the error is shared by the bounds that are there: fewer only if some were left out for a reason."""
+    bounds = [bound for result in at.report["mechanisms"] for bound in all_bounds(result)]
+    reasons = re.search(r'"left-out-|"status": "failed"|"watched": \{|"choices": (?!1[,}])', json.dumps(at.report))
+    return count == max(len(bounds), 1) or (bool(reasons) and count > len(bounds))
+
+
+def covers(at: Place) -> bool:
+    """Return whether the list of classes of attack is that of the games."""
+    games = [(result["training"] or result["name"], game) for result in at.report["mechanisms"] for game in result["games"]]
+    if any(game["game"]["access"] not in WHITE + BLACK for _, game in games):
+        return True
+    follows = []
+    for name, secrets in CLASSES:
+        own = [(training, game) for training, game in games if _secret(game["game"]) in secrets]
+        trainings = {(training, game["name"]): game["game"] for training, game in own}.values()
+        canaries, runs = sum(row["canaries"] * row["runs"] for row in trainings), sum(row["runs"] for row in trainings)
+        noun = "canaries" if all(row["choices"] == 1 for row in trainings) else "secrets"
+        attacks = ", ".join(sorted({attack["scorer"] for _, game in own for attack in game["attacks"]}))
+        done = f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {attacks}"
+        absent = ["none", "not run"] if secrets else ["outside the scope of a model test", "out of scope"]
+        follows.append([name, *([done, "run"] if own else absent)])
+    written = [[row["attack_class"], row["done"], row["status"]] for row in at.report["coverage"]]
+    return written[: len(CLASSES)] == follows and once(written)
+
+
+def _secret(rules: Any) -> str:
+    """Return what tells of which class of attack a game is."""
+    return str(rules["access"] if rules["choices"] == 1 and rules["aim"] == "membership" else rules["secret"] or rules["aim"])
+
+
+def gates_fit(gates: Any, at: Place) -> bool:
+    """Return whether gates are those of the config or the command, with the figures of the report."""
+    policy = {path[7:]: float(value) for path, value in at.config.items() if path.startswith("policy.") and value != "null"}
+    for name, rate, limit, percent in re.findall(
+        r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)", at.report["provenance"]["command"]
+    ):
+        policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
+    results = [result for result in at.report["mechanisms"] if result["claims"]] or at.report["mechanisms"]
+    attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
+    written = {gate["gate"]: gate["limit"] for gate in gates}
+    command = at.report["provenance"]["command"]  # others may stand in a file of options
+    known = at.kind == "run" or (" " in command and "--config" not in command)
+    fits = written == policy if known else policy.items() <= written.items()
+    fits &= len(written) == len(gates)
+    for gate in gates:
+        name, end = gate["gate"], min if gate["gate"].startswith("min_") else max
+        rates = [row["tpr"] for attack in attacks for row in attack["tpr_at"] if row["target_fpr"] == RATES.get(name)]
+        values = {
+            "max_auc": [attack["auc"] for attack in attacks],
+            "max_proven_epsilon": [
+                bound["epsilon"] for result in results for bound in all_bounds(result) if "epsilon" in bound
+            ],
+            "max_claimed_epsilon": [
+                min(number(row["epsilon"]) for row in result["claims"]) for result in results if result["claims"]
+            ],
+            "min_accuracy": [row["value"] for result in results for row in result["utility"] if row["name"] == "accuracy"],
+        }.get(name, [rate for rate in rates if rate is not None])
+        found = end(values, default=None)
+        met = found is not None and (found >= gate["limit"] if end is min else found <= gate["limit"])
+        fits &= is_equal(gate["found"], found) and gate["met"] == met
+    return bool(fits)
+
+
+def classes_fit(classes: int, at: Place) -> bool:
+    """Return whether there are as many classes as a model has outputs, and no fewer than groups and labels."""
+    games = [game for result in at.report["mechanisms"] for game in result["games"]]
+    labels = {row["label"] for game in games for row in game["records"]} | {
+        row["group"] for game in games for row in game["groups"] if " " not in row["group"]
+    }
+    outputs = re.search(r", ([\d,]+) outputs$", at.report["model"])
+    return (
+        classes >= len(labels) * bool(classes)
+        and (not outputs or not classes or int(outputs[1].replace(",", "")) == classes)
+        and (bool(classes) or not labels or not outputs)
+    )
+
+
+def check_settings(report: Any, config: Mapping[str, str], check: NumberCheck) -> None:
+    """Compare the settings on the page, the rules of each game and DP-SGD's parameters with the config of a run."""
+    if "mechanisms.0.name" not in config:
+        return
+    rows = [(f"settings: {path}", path, value) for path, value in report["settings"]]
+    names = {(path[: -len("name")], value) for path, value in config.items() if re.fullmatch(r"[gm]\w+\.\d+\.name", path)}
     for result in report["mechanisms"]:
         for game in result["games"]:
-            for start in (start for start, name in names if start[0] == "g" and name == game["name"]):
-                keys = ("access", "adjacency", "inclusion_probability", "references", "runs")
-                rows += [(f"{result['name']}/{game['name']}: {key}", start + key, game["game"][key]) for key in keys]
-            for attack in game["attacks"]:
-                comparison.equal("confidence of a curve", attack["roc"]["confidence"], report["confidence"])
+            rules = game["game"] | {"count": game["game"]["canaries"]}
+            rules |= {"runs": game["watched"]["planned"]} if game["watched"] else {}
+            keys = ("access", "adjacency", "inclusion_probability", "references", "runs", "count")[bool(result["training"]) :]
+            starts = [start for start, name in names if start[0] == "g" and name == game["name"]]
+            rows += [(f"{result['name']}/{game['name']}: {key}", start + key, rules[key]) for start in starts for key in keys]
         event = result["mechanism"] or {}
-        if event.get("type") == "DpSgd":
-            rows += [
-                (f"{result['name']}: {key}", start + key, event[key])
-                for start, name in names
-                for key in ("noise_multiplier", "clip_norm")
-                if start[0] == "m" and name == result["name"] and config.get(start + key) != "null"
-            ]
-            for own in (f"{start}training." for start, name in names if start[0] == "m" and name == result["name"]):
-                steps = own + "steps" if config.get(own + "steps") != "null" else "training.steps"
-                if config.get(steps, "null") != "null" and config.get(own + "epochs") == "null":
-                    rows.append((f"{result['name']}: steps", steps, event["steps"]))
-    if config and report["data"]:
-        paths = [f"data.{key}" for key in ("train", "pool") if config.get(f"data.{key}", "").isdigit()]
-        rows += [(path, path, report["data"][path[5:]]) for path in paths]
-    if config:
-        title = config["title"] if _plain(config["title"]) != "none" else config["name"]
-        rows.append(("title", "title", report["title"]))
-        config = {**config, "title": title}
+        for start in (
+            start for start, name in names if start[0] == "m" and name == result["name"] and event.get("type") == "DpSgd"
+        ):
+            keys = tuple(key for key in ("noise_multiplier", "clip_norm") if config.get(start + key) != "null")
+            rows += [(f"{result['name']}: {key}", start + key, event[key]) for key in keys]
+            steps = start + "training.steps" if config.get(start + "training.steps") != "null" else "training.steps"
+            if config.get(steps, "null") != "null" and config.get(start + "training.epochs") == "null":
+                rows.append((f"{result['name']}: steps", steps, event["steps"]))
+    if report["data"]:
+        rows += [
+            (f"data.{key}", f"data.{key}", report["data"][key])
+            for key in ("train", "pool", "test")
+            if config.get(f"data.{key}", "").isdigit()
+        ]
+    rows.append(("title", "title" if plain(config["title"]) != "none" else "name", report["title"]))
     for place, path, value in rows:
-        if not config.get(path, '"').startswith('"'):
-            comparison.equal(place, _plain(str(value)), _plain(config[path]))
+        check.equal(place, plain(str(value)), plain(config.get(path, str(value))))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a value of a config in one spelling."""
-    text = " ".join(text.strip("'").replace("''", "'").lower().split())
+    text = " ".join(text.lower().split())
     try:
         return str(float(text))
     except ValueError:
         return "none" if text in ("", "null", "[]", "{}") else text
 
 
-def _check_coverage(report: Any, comparison: NumberCheck) -> None:
-    """Check that the attacks that coverage names are those of the report, and that no other class says it was run."""
-    attacks = {attack["scorer"] for result in report["mechanisms"] for game in result["games"] for attack in game["attacks"]}
-    rows = [(row["attack_class"], row["status"], _COVERAGE.fullmatch(row["done"])) for row in report["coverage"]]
-    comparison.equal("coverage", {name for _, _, text in rows if text for name in text[1].split(", ")}, attacks)
-    for name, status, text in rows:
-        comparison.equal(f"coverage: {name}", status == "run", text is not None)
+def claimed(at: Place) -> bool:
+    """Return whether anything is claimed of any training."""
+    return any(result["claims"] for result in at.report["mechanisms"])
 
 
-def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
-    """Check that the attacks of a game have the same targets and form, and that its coins fit its rules."""
-    attacks, rules = game["attacks"], game["game"]
-    comparison.holds(f"{place}: models", game["models"] <= rules["runs"] + rules["references"], "more than runs and references")
-    sees_sums = rules["access"] not in LEVELS[:3]
-    comparison.holds(f"{place}: noise", sees_sums or not rules["independent_noise"], "independent without steps")
-    proven = [attack for attack in attacks if attack["bounds"]]
-    forms = [{json.dumps([row["target_fpr"] for row in attack["tpr_at"]]) for attack in attacks}]
-    forms.append(
-        {json.dumps([attack["control"] is None, [bound["assumes"] for bound in attack["bounds"]]]) for attack in proven}
-    )
-    comparison.holds(place, max(map(len, forms)) <= 1, "its attacks differ in targets, controls or assumptions")
-    estimators = [json.dumps([row[key] for key in ("estimator", "delta", "family")]) for a in attacks for row in a["bounds"]]
-    balance = all(estimators.count(name) == len(proven) for name in estimators)
-    comparison.holds(place, balance, "its attacks have different estimators")
-    for attack in attacks:
-        levels = [LEVELS.index(name) for name in (attack["access"], rules["access"]) if name in LEVELS]
-        comparison.holds(f"{place}/{attack['scorer']}: access", levels == sorted(levels), "more than the game gives")
-        ends = [attack["roc"][key][-1] for key in ("fpr", "tpr")]
-        comparison.equal(f"{place}/{attack['scorer']}: end of the curve", ends, [1.0, 1.0])
-        members, total = attack["roc"]["members"], attack["roc"]["members"] + attack["roc"]["nonmembers"]
-        share = rules["inclusion_probability"]
-        if rules["choices"] == 1 and rules["inclusion"] == "coins":
-            fits = abs(members - share * total) <= 6 * math.sqrt(share * (1 - share) * total) + 1
-            comparison.holds(f"{place}: coins", fits, f"{members} members of {total} are not from coins of {share:g}")
-        comparison.holds(f"{place}: coins", not attack["bounds"] or rules["inclusion"] == "coins", "bounds without coins")
+def given(at: Place) -> list[str]:
+    """Return the settings that the user gave."""
+    return [path for path, origin in at.report["origins"] if origin != "default"]
 
 
-def _check_options(result: Any, report: Any, options: Mapping[str, str], comparison: NumberCheck) -> None:
-    """Compare an audit of scores or of one model with the records and the claim of its config."""
-    name = options.get("scores", options.get("model", "")).strip('"')
-    if "model" in options:
-        comparison.holds("model", report["model"].startswith(name), "not the model of the config")
-        data = report["data"]
-        comparison.equal("data.sha256", data["sha256"], options["sha256"].strip('"'))
-        if options["overlap"] == '"refuse"':
-            comparison.equal("data", data["train"] + data["pool"], int(options["records"]))
-        rates = {row["value"] for row in result["utility"]}
-        read = [(result["preflight"] or {}).get(side) for side in ("members", "nonmembers")]
-        comparison.holds("preflight", not rates or rates.issuperset(filter(None, read)), "no accuracy of the training")
-    comparison.holds("name", name.startswith(result["name"]), f"{result['name']!r} is not what the config names")
-    claim_text = options.get("claim_epsilon", "null")
-    claims = [[number(claim["epsilon"]), claim["adjacency"], claim["family"]] for claim in result["claims"]]
-    follows = [] if claim_text == "null" else [[float(claim_text), options["adjacency"].strip('"'), None]]
-    comparison.equal("claims", [row for row in claims if follows or row[0] >= 0], follows)
-    for claim in (row for row in result["claims"] if not any(game["game"]["unit"] for game in result["games"])):
-        comparison.equal("unit of the claim", claim["unit"], "example")
-    for game in result["games"]:
-        rules = game["game"]
-        counts = {int(text.replace(",", "")) for row in report["coverage"] for text in _COUNT.findall(row["done"])}
-        comparison.holds("coverage", counts <= {int(options["records"])}, f"canaries {counts} are not those of the config")
-        texts = [game["note"], *map(json.dumps, (report["notes"], result["checks"]))]
-        says = rules["inclusion"] != "split" or all("data split" in text for text in texts)
-        comparison.holds("notes", says, "not said everywhere that a split decided")
-        sizes = [*sorted((rules["canaries"], rules["runs"])), rules["copies"]]
-        comparison.equal("records", sizes, [1, int(options["records"]), 1])
-        comparison.equal("adjacency", rules["adjacency"], options["adjacency"].strip('"'))
-        if options.get("columns", "null") != "null":
-            comparison.equal(
-                "columns", sorted(attack["scorer"] for attack in game["attacks"]), sorted(json.loads(options["columns"]))
-            )
-        bounds = sum(len(attack["bounds"]) for attack in game["attacks"])
-        comparison.holds("comparisons", bounds in (0, report["comparisons"]), f"{bounds} bounds are there")
+def is_total(at: Place) -> bool:
+    """Return whether members and nonmembers are all records of the config."""
+    return bool(at.report["data"]["train"] + at.report["data"]["pool"] == int(at.config["records"]))
 
 
-def _groups(game: Any, result: Any, owner: str, comparison: NumberCheck) -> None:
-    """Check counts and areas of groups, and that their accuracies are that of all records."""
-    groups, sides = game["groups"], ("members", "nonmembers")
-    if groups and game["attacks"]:
-        curve = game["attacks"][0]["roc"]
-        counts = [sum(group[side] for group in groups) for side in sides]
-        parts = round(counts[0] / max(1, curve["members"]))  # columns that divide the records
-        comparison.equal(f"{owner}: groups", counts, [parts * curve[side] for side in sides])
-        rates = {row["name"]: row["value"] for row in result["utility"]}
-        if "accuracy on members" in rates and None not in [group["accuracy"] for group in groups]:
-            hits = sum(group["accuracy"] * sum(group[side] for side in sides) for group in groups)
-            follows = parts * sum(rates[f"accuracy on {side}"] * curve[side] for side in sides)
-            comparison.equal(f"{owner}: accuracy", hits, follows)
-    for group in game["groups"]:
-        row = (group["auc_lower"], group["auc"], group["auc_upper"])
-        holds = min(group["members"], group["nonmembers"]) >= 0 and (None in row or 0 <= row[0] <= row[1] <= row[2] <= 1)
-        comparison.holds(f"{owner}: group {group['group']}", holds, "a negative count, or an area not between its limits")
+def models(at: Place) -> int:
+    """Return the models that a game needs."""
+    return int(at.game["game"]["runs"] + at.game["game"]["references"])
 
 
-def _trajectories(result: Any, comparison: NumberCheck) -> None:
-    for course in result["trajectories"]:
-        values = [number(value) for value in course["epsilon"]]
-        place = f"{result['name']}: course of {course['accountant']}"
-        comparison.holds(place, all(a <= b + 1e-6 for a, b in pairwise(values)), "epsilon falls over the steps")
-        ends = [number(claim["epsilon"]) for claim in result["claims"]]
-        close = not values or any(math.isclose(values[-1], end, rel_tol=0.02) for end in ends)
-        comparison.holds(place, close or not any(map(math.isfinite, ends)), "does not end at a claim")
+def no_more(seen: str, given: str) -> bool:
+    """Return whether an access is part of another."""
+    return not {seen, given} <= {*OUTPUTS} or OUTPUTS.index(seen) <= OUTPUTS.index(given)
 
 
-def _gate(gate: Any, report: Any, place: str, comparison: NumberCheck) -> None:
-    """Compare whether a gate is met with its figure and limit, and the figure with the report."""
-    if gate["found"] is None:
-        return
-    reading, limit = number(gate["found"]), number(gate["limit"])
-    name = gate["gate"].lower()
-    is_least = "min" in name or ">=" in name or "accuracy" in name
-    comparison.equal(f"{place}: met", gate["met"], reading >= limit if is_least else reading <= limit)
-    results = [result for result in report["mechanisms"] if result["claims"]] or report["mechanisms"]
-    attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
-    bounds = [figure(bound) for result in report["mechanisms"] for bound in all_bounds(result)]
-    sources = {
-        "auc": [attack["auc"] for attack in attacks],
-        "proven": bounds and [0.0, *bounds],
-        "claimed": [number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]],
-    }
-    for word, values in sources.items():
-        if word in name and values:
-            comparison.holds(f"{place}: found", any(is_equal(reading, value) for value in values), f"no {word} has it")
+def blind(at: Place) -> list[Any]:
+    """Return the rows of checks that the cover repeats."""
+    return [row for result in at.report["mechanisms"] for row in result["checks"] if row["code"] == "blind"]
+
+
+def coins(at: Place) -> bool:
+    """Return whether coins decided in each game."""
+    games = [game for result in at.report["mechanisms"] for game in result["games"]]
+    return all(game["game"]["inclusion"] == "coins" for game in games)
+
+
+SHORT = {"mechanisms": "m", "games": "g", "attacks": "a"}
+RULES: tuple[tuple[str, Any], ...] = (  # of the value at a path
+    ("created", lambda v, at: re.fullmatch(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", v)),
+    ("kind", lambda v, at: v == at.kind),
+    ("comparisons", comparisons_fit),
+    ("coverage", lambda v, at: covers(at)),
+    ("costs", lambda v, at: bool(v) or at.config.get("output.costs") != "course" or not claimed(at)),
+    ("costs", lambda v, at: all(cost_fits(cost, at) for cost in v)),
+    ("policy", gates_fit),
+    ("origins", lambda v, at: once(v) and sorted(row[0] for row in v) == (sorted(at.config) if at.kind == "run" else [])),
+    ("settings", lambda v, at: once(v) and [row[0] for row in v] == given(at)),
+    ("config_lines", lambda v, at: once(v) and rises([row[1] for row in v]) and bool(v) <= bool(at.report["settings"])),
+    ("data", lambda v, at: (v is None) == (at.kind in ("scores", "training"))),
+    ("data.classes", classes_fit),
+    ("data.test", lambda v, at: at.kind == "run" or v == 0),
+    ("data.name", lambda v, at: v == at.config.get("audited", v)),
+    ("data.sha256", lambda v, at: re.fullmatch("[0-9a-f]{64}|", v) and v == at.config.get("sha256", v)),
+    ("data.train", lambda v, at: at.config.get("overlap") != "refuse" or is_total(at)),
+    ("model", lambda v, at: v.partition(" (")[0] == at.config["model"].partition(" (")[0] if at.kind == "model" else True),
+    ("provenance.command", lambda v, at: v.startswith("audit")),
+    ("provenance.packages", lambda v, at: once(v) and {"numpy", "scipy"} <= {row[0] for row in v}),
+    ("provenance.packages", lambda v, at: all(re.match(r"\d+\.\d", row[1]) for row in v)),
+    ("provenance.python", lambda v, at: re.fullmatch(r"3\.\d+\.\d+\S*", v)),
+    ("provenance.version", lambda v, at: re.fullmatch(r"\d+\.\d+\.\d+\S*", v)),
+    ("provenance.threads", lambda v, at: v >= 1),
+    ("m", lambda v, at: once(v, "name")),
+    ("m.name", lambda v, at: at.config.get({"run": "-"}.get(at.kind, next(iter(at.config))), v).startswith(v)),
+    ("m.training", lambda v, at: at.kind == "run" or not v),
+    ("m.mechanism", lambda v, at: (v is None) == (at.kind != "run")),
+    ("m.models", lambda v, at: v == sum(game["models"] for game in at.result["games"]) or (v == 0 and at.result["training"])),
+    ("m.claims", claims_fit),
+    ("m.claims", lambda v, at: all(accounted(row, at.result["mechanism"]) for row in v)),
+    ("m.checks", lambda v, at: once(v, "code", "item") and at.rows.keys() >= ROWS[at.kind]),
+    ("m.checks", lambda v, at: "steps" in at.rows or (at.result["mechanism"] or {}).get("type") not in ("DpSgd", "NonPrivate")),
+    ("m.checks", lambda v, at: all(row_fits(row, at) for row in v)),
+    ("m.checks", lambda v, at: not at.result["claims"] or at.result["mechanism"] is None or at.rows.keys() >= CLAIM_ROWS),
+    ("m.checks", lambda v, at: at.kind != "scores" or at.rows.keys() & {"game", "coins"}),
+    ("m.checks", lambda v, at: "commitment" not in at.config or {"blind", "order"} <= at.rows.keys()),
+    ("m.checks", lambda v, at: at.config.get("decoys", "0") == "0" or "decoys" in at.rows),
+    ("m.verdicts", lambda v, at: all(re.fullmatch(REASONS[row["outcome"]], row["reason"]) for row in v)),
+    ("m.utility", lambda v, at: once(v, "name") and all(row["spread"] >= 0 and row["models"] >= 1 for row in v)),
+    ("m.utility", lambda v, at: all(0 <= row["value"] <= 1 for row in v if row["name"].startswith(SHARES))),
+    ("m.utility", lambda v, at: at.kind != "model" or len(v) % 2 == 0),
+    ("m.trajectories", lambda v, at: once(v, "accountant") and {row["accountant"] for row in v} in (set(), {*at.computed})),
+    ("m.trajectories", lambda v, at: v or (at.result["mechanism"] or {}).get("type") != "DpSgd" or not at.computed),
+    ("m.trajectories", lambda v, at: all(course_fits(row, at) for row in v)),
+    ("m.bound_trajectories", lambda v, at: once(v, "label") and all(bounds_course_fits(row, at) for row in v)),
+    ("m.limit", lambda v, at: v is None or (rises(v["fpr"]) and rises(v["tpr"]) and v["tpr"][-1] == 1)),
+    ("m.preflight", lambda v, at: look_fits(v, at) if v else not any(game["attacks"] for game in at.result["games"])),
+    ("notes", lambda v, at: once(v) and (at.kind != "model" or "data split" in "".join(v) or coins(at))),
+    ("notes", lambda v, at: "commitment" not in at.config or {*v} >= {f"{row['item']}: {row['value']}." for row in blind(at)}),
+    ("m.outcome", lambda v, at: v == "invalid" or not (at.result["preflight"] or {"doubt": ""})["doubt"]),
+    ("m.g", lambda v, at: once(v, "name")),
+    ("m.g.name", lambda v, at: at.kind == "run" or v in ("scores", "membership")),
+    ("m.g.note", lambda v, at: at.kind != "model" or (at.game["game"]["inclusion"] == "split") == ("data split" in v)),
+    ("m.g.models", lambda v, at: v == models(at) or (v == 0 and at.kind not in ("run", "model"))),
+    ("m.g.game", rules_fit),
+    ("m.g.a", lambda v, at: once(v, "scorer")),
+    ("m.g.a.access", lambda v, at: no_more(v, at.game["game"]["access"])),
+    ("m.g.a.access", lambda v, at: v in WHITE + BLACK or v == at.game["game"]["access"]),
+    ("m.g.certificates", lambda v, at: once(v) and bool(v) == bool(at.bounds and at.config.get("certificates", "0") != "0")),
+    ("m.g.certificates", lambda v, at: all(audits_fit(row, at) for row in v)),
+    ("m.g.detectable", lambda v, at: once(v) and {row["estimator"] for row in v} <= {row["estimator"] for row in at.bounds}),
+    ("m.g.detectable", lambda v, at: bool(v) == bool(at.game["certificates"])),
+    ("m.g.detectable.claim", lambda v, at: v in (0.0, *(number(row["epsilon"]) for row in at.result["claims"]))),
+    ("m.g.detectable.power", lambda v, at: v == 0.8),
+    ("m.g.detectable.draws", lambda v, at: 20 <= v <= 1000),
+    ("m.g.records", lambda v, at: once(v, "record") and (bool(v) or at.kind != "model")),
+    ("m.g.records.record", lambda v, at: re.fullmatch("[0-9a-f]{8,64}", v)),
+    ("m.g.groups", lambda v, at: once(v, "group")),
+    ("m.g.groups", lambda v, at: v or at.kind != "model" or not at.report["data"]["classes"] or at.game["game"]["unit"]),
+    ("m.g.groups", lambda v, at: all(row["accuracy"] is None or 0 <= row["accuracy"] <= 1 for row in v)),
+    ("m.g.evaluation", lambda v, at: v is None or evaluation_fits(v, at)),
+    ("m.g.evaluation", lambda v, at: v or at.kind != "run" or not (at.game["game"]["references"] and at.game["groups"])),
+)  # fmt: skip

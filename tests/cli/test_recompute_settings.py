@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from audit.cli.verify import check_numbers
-from audit.execution import recompute, report_form
+from audit.execution import recompute, report_form, report_records
 from tests.cli.test_recompute import attack_of, full_report, game_of, put, verdict_of
 from tests.reports.scored import scored_folder
 
@@ -40,7 +40,7 @@ RESOLVED: dict[str, Any] = {
 
 
 def test_paths_of_a_resolved_config_are_its_leaves() -> None:
-    paths = report_form.read_paths(yaml.safe_dump(RESOLVED, sort_keys=False, allow_unicode=True))
+    paths = report_records.read_paths(yaml.safe_dump(RESOLVED, sort_keys=False, allow_unicode=True))
     assert paths["games.0.scorers.1.kind"] == "lira" and paths["games.1.mechanisms.0"] == "dp"
     assert paths["model.hidden.1"] == "16" and paths["games.1.references"] == "0" and paths["unaccounted"] == "[]"
     assert paths["title"].strip("'").replace("''", "'") == RESOLVED["title"]
@@ -51,7 +51,10 @@ def run_report() -> dict[str, Any]:
     rules = {"adjacency": "add_remove", "inclusion_probability": 0.5}
     config = copy.deepcopy(RESOLVED)
     config["games"] = [game | rules for game in config["games"]]
-    games = [{"name": game["name"], "attacks": [{"roc": {"confidence": 0.95}}], "game": game} for game in config["games"]]
+    games = [
+        {"name": game["name"], "attacks": [{"roc": {"confidence": 0.95}}], "watched": None, "game": game | {"canaries": 50}}
+        for game in config["games"]
+    ]
     event = {"type": "DpSgd", "noise_multiplier": 2.0, "clip_norm": 1.0, "steps": 12}
     return {
         "confidence": 0.95,
@@ -59,13 +62,13 @@ def run_report() -> dict[str, Any]:
         "data": {"train": 800, "pool": 200},
         "settings": [["training.steps", "12"], ["data.kind", "digits"], ["unaccounted", "none"]],
         "config": yaml.safe_dump(config, sort_keys=False, allow_unicode=True),
-        "mechanisms": [{"name": "dp", "games": games, "mechanism": event}],
+        "mechanisms": [{"name": "dp", "games": games, "mechanism": event, "training": ""}],
     }
 
 
 def find_problems(report: dict[str, Any]) -> list[str]:
     comparison = recompute.NumberCheck()
-    report_form.check_settings(report, report_form.read_paths(report["config"]), comparison)
+    report_form.check_settings(report, report_records.read_config(report["config"]), comparison)
     return comparison.problems
 
 
@@ -130,5 +133,5 @@ def test_records_of_scores_next_to_zero_are_listed_as_they_are() -> None:
     game = {"name": "g", "records": rows, "game": {"runs": 1}}
     for shown, wrong in ((rows, 0), (rows[1:], 1), ([rows[0] | {"rank": 9}, *rows[1:]], 1)):
         comparison = recompute.NumberCheck()
-        recompute._records(game | {"records": shown}, {("t", "g", "a"): column}, "t", comparison)
+        report_records._exposed(game | {"records": shown}, [column], "t", comparison)
         assert bool(comparison.problems) == bool(wrong)

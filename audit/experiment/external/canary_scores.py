@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from audit.core.data import Array
 from audit.core.game import Game, Inclusion
 from audit.core.results import AuditReport, Check, Status
 from audit.endpoint.canary_files import TextCanary
-from audit.experiment.external.scores import DECLARATION, ScoreOrigin, judge_scores
+from audit.experiment.external.scores import DECLARATION, ScoredReport, ScoreOrigin, judge_scores
 from audit.experiment.games.settings import Settings
 from audit.stats.sign_test import lower_tail
 
@@ -61,7 +62,12 @@ class CoinKnowledge:
         return Check(code="game" if self.declared and not self.commitment else "coins", item=item, value=value, status=status)
 
 
-def inspect_canaries(
+def inspect_canaries(*scores_and_canaries: Any, **terms: Any) -> AuditReport:
+    """Return the report of `examine_canaries` alone."""
+    return examine_canaries(*scores_and_canaries, **terms).report
+
+
+def examine_canaries(
     columns: Mapping[str, Array] | Array,
     canaries: Sequence[TextCanary],
     coins: CoinKnowledge,
@@ -69,7 +75,7 @@ def inspect_canaries(
     *,
     name: str,
     remarks: Sequence[str] = (),
-) -> AuditReport:
+) -> ScoredReport:
     """Return the report on canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
 
     Args:
@@ -122,7 +128,7 @@ def inspect_canaries(
         doubt=next(filter(None, doubts), ""),
     )
     own_columns = {key: np.asarray(column)[~is_decoy] for key, column in tables.items()}
-    return judge_scores(own_columns, included, origin, settings)
+    return ScoredReport(report=judge_scores(own_columns, included, origin, settings), columns=own_columns, included=included)
 
 
 def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]) -> tuple[tuple[Check, ...], str]:

@@ -55,6 +55,15 @@ class ScoreOrigin:
     doubt: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredReport:
+    """A report with the score columns `(n,)` by name, and the memberships `(n,)`, that its figures follow from."""
+
+    report: AuditReport
+    columns: Mapping[str, Array]
+    included: Array
+
+
 def inspect_scores(
     values: Array | Mapping[str, Array],
     included: Array,
