@@ -199,7 +199,8 @@ def _attack(attack: Any, owners: tuple[Any, Any, Any], column: AttackScores, pla
     check.equal(f"{place}: fpr", curve["fpr"], (false[last] / sides[1]).tolist())
     check.equal(f"{place}: tpr", curve["tpr"], (true[last] / sides[0]).tolist())
     for row in attack["tpr_at"]:
-        target, follows = row["target_fpr"], [None] * 4
+        target = row["target_fpr"]
+        follows: list[float | None] = [None] * 4
         if target * sides[1] >= 1 - CLOSE:
             at = int(np.searchsorted(false, target * sides[1] * (1 + 1e-12), side="right")) - 1
             follows = [expected_rate(column, target), float(false[at] / sides[1]), int(false[at]), int(true[at])]

@@ -91,7 +91,7 @@ def accounted(claim: Any, event: Any) -> bool:
         return True
     noise, epsilon = (event["noise_multiplier"], event["sample_rate"], event["steps"]), number(claim["epsilon"])
     most, least = epsilon * 1.01 + 1e-3, epsilon * (0.99 if exact[1] else 0.6) - (1e-3 if exact[1] else 0.1)
-    return dp_sgd_delta(*noise, most) <= claim["delta"] <= dp_sgd_delta(*noise, max(least, 0.0))
+    return bool(dp_sgd_delta(*noise, most) <= claim["delta"] <= dp_sgd_delta(*noise, max(least, 0.0)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -121,7 +121,7 @@ def dp_sgd_delta(noise: float, rate: float, steps: int, epsilon: float) -> float
     """Return the delta of DP-SGD at epsilon, by sums of losses on a grid (Koskela, Jalko and Honkela 2020)."""
     losses, columns = dp_sgd_losses(noise, rate, steps, 2.0 * math.ceil(epsilon) + 20.0)
     gains = -np.expm1(np.minimum(epsilon - losses, 0.0))
-    return max(float((chances * gains).sum()) + beyond for chances, beyond in columns)
+    return float(max((chances * gains).sum() + beyond for chances, beyond in columns))
 
 
 def course_fits(course: Any, at: Place) -> bool:

@@ -114,7 +114,7 @@ def look_fits(look: Any, at: Place) -> bool:
     areas = [attack["auc"] for game in at.result["games"] for attack in game["attacks"]]
     fits = look["auc"] is None or not areas or any(is_equal(look["auc"], value) for value in areas)
     if any(game["game"]["unit"] for game in at.result["games"]):  # is a look at records, where games are about users
-        return 0 <= look["chance"] <= 1
+        return bool(0 <= look["chance"] <= 1)
     for side in ("members", "nonmembers"):
         usual = None if look["measure"] in ("accuracy", "") else look[side]
         fits &= look[side] == rates.get(f"{look['measure']} on {side}", usual)

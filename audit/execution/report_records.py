@@ -32,9 +32,8 @@ def _band(curve: Any, place: str, check: NumberCheck) -> None:
     """Check that the band rises with its curve and is about as wide as its level asks for."""
     tpr, lower, upper = (np.array(curve[name]) for name in ("tpr", "lower", "upper"))
     check.holds(place, len(tpr) == len(lower) == len(upper), "points without a band")
-    rises = (
-        all((np.diff(side) >= -CLOSE).all() for side in (lower, upper))
-        and ((lower <= tpr + CLOSE) & (tpr <= upper + CLOSE)).all()
+    rises = all(bool((np.diff(side) >= -CLOSE).all()) for side in (lower, upper)) and bool(
+        ((lower <= tpr + CLOSE) & (tpr <= upper + CLOSE)).all()
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         for side in (lower, upper):
@@ -93,7 +92,8 @@ def _groups(game: Any, result: Any, confidence: float, columns: list[Any], check
     )
     for group in groups:
         level, pairs = (1 - confidence) / len(groups), min(group[side] for side in sides)
-        row, follows = [group[name] for name in ("auc", "auc_lower", "auc_upper")], [None] * 3
+        row = [group[name] for name in ("auc", "auc_lower", "auc_upper")]
+        follows: list[float | None] = [None] * 3
         if pairs > 0 and group["auc"] is not None:
             share = group["auc"]
             follows = [share, rate_of_area(share, pairs, level / 2), 1 - rate_of_area(1 - share, pairs, level / 2)]
