@@ -78,9 +78,9 @@ def scores(
     if output is not None:
         deliver.demand_new(output)
     columns, included = read_scores(table, score, conditions or [])
-    named = columns if len(columns) > 1 else {"scores": next(iter(columns.values()))}  # a single one goes by no name of its own
-    report = inspection.inspect_scores(named, included, settings, game=game, name=file.name)
-    return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS, deliver.scores(named, included))
+    score_columns = columns if len(columns) > 1 else {"scores": next(iter(columns.values()))}
+    report = inspection.inspect_scores(score_columns, included, settings, game=game, name=file.name)
+    return deliver.finish(gates.gated(report, limits), output, as_json, USUAL_FORMATS, deliver.scores(score_columns, included))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -259,11 +259,11 @@ def spread(scores: Any, member: Any) -> Any:
 def expected_rate(column: AttackScores, target: float) -> float:
     """Return the expected share of members above so many nonmembers, over all orders of equal scores."""
     falling, members = -np.sort(-column.scores[~column.member]), column.scores[column.member]
-    flagged = math.floor(target * len(falling) * (1 + 1e-12))
-    if flagged >= len(falling):
+    count = math.floor(target * len(falling) * (1 + 1e-12))
+    if count >= len(falling):
         return 1.0
-    cut = falling[flagged]
-    shares = (flagged - (falling > cut).sum()) / (falling == cut).sum()
+    cut = falling[count]
+    shares = (count - (falling > cut).sum()) / (falling == cut).sum()
     return float(((members > cut).sum() + (members == cut).sum() * shares) / len(members))
 
 

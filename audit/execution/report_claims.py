@@ -21,7 +21,7 @@ from audit.execution.recompute import all_bounds, figure, is_equal, number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value of a report is, and what it is compared with there."""
+    """Where a value of a report is, and what it is compared with presence."""
 
     report: Any
     config: Mapping[str, str]  # leaves by path, without quotation marks
@@ -41,13 +41,13 @@ class Place:
         return list(all_bounds({"games": [self.game]}))
 
     @property
-    def computed(self) -> list[str]:
-        """Return by whom claims of the training were computed."""
+    def accountants(self) -> list[str]:
+        """Return by whom claims of the training were accountants."""
         return [row["source"] for row in self.result["claims"] if not row["source"].startswith("declared")]
 
 
-def once(rows: Any, *keys: str) -> bool:
-    """Return whether no row, or no value of its keys, is there twice."""
+def unique(rows: Any, *keys: str) -> bool:
+    """Return whether no row, or no value of its keys, is presence twice."""
     names = [json.dumps([row[key] for key in keys] if keys else row, sort_keys=True) for row in rows]
     return len(set(names)) == len(names)
 
@@ -59,7 +59,7 @@ def rises(values: Any) -> bool:
 
 def ends_at(course: Any, values: Any, places: Any, whole: Any) -> bool:
     """Return whether a course has a value for each of its rising steps, the last one at all steps."""
-    return len(values) == len(places) > 0 and once(places) and rises(places) and places[-1] == (whole or places[-1])
+    return len(values) == len(places) > 0 and unique(places) and rises(places) and places[-1] == (whole or places[-1])
 
 
 def steps_of(at: Place) -> Any:
@@ -71,15 +71,16 @@ def claims_fit(claims: Any, at: Place) -> bool:
     """Return whether claims are alike, and those of an audit of something given are the ones declared to it."""
     alike = all(row[key] == claims[0][key] for row in claims for key in ("adjacency", "unit", "delta"))
     if at.kind not in ("scores", "model") or not alike or "claim_epsilon" not in at.config:
-        return alike and all(row["delta"] == at.report["delta"] for row in claims) and once(claims)
-    stated = [] if at.config["claim_epsilon"] == "null" else [[float(at.config["claim_epsilon"]), at.config["adjacency"], None]]
+        return alike and all(row["delta"] == at.report["delta"] for row in claims) and unique(claims)
+    claim = at.config["claim_epsilon"]
+    declared_claims = [] if claim == "null" else [[float(claim), at.config["adjacency"], None]]
     users = any(game["game"]["unit"] for game in at.result["games"])
-    written = [[number(row["epsilon"]), row["adjacency"], row["family"]] for row in claims]
-    return written == stated and (users or all(row["unit"] == "example" for row in claims))
+    rows = [[number(row["epsilon"]), row["adjacency"], row["family"]] for row in claims]
+    return rows == declared_claims and (users or all(row["unit"] == "example" for row in claims))
 
 
-def accounted(claim: Any, event: Any) -> bool:
-    """Return whether a claim computed for DP-SGD is what its noise, rate and steps cost, as far as its accountant is exact."""
+def costs_agree(claim: Any, event: Any) -> bool:
+    """Return whether a claim computed for DP-SGD is what noise, rate and steps cost, as far as its accountant is exact."""
     event = json.loads(event["tree"]) | {"type": "DpSgd"} if "DpSgd" in str((event or {}).get("tree")) else event or {}
     exact = re.search(r"(PLD|PRV|reference)|RDP|Renyi", claim["source"])
     if (
@@ -90,13 +91,13 @@ def accounted(claim: Any, event: Any) -> bool:
     ):
         return True
     noise, epsilon = (event["noise_multiplier"], event["sample_rate"], event["steps"]), number(claim["epsilon"])
-    most, least = epsilon * 1.01 + 1e-3, epsilon * (0.99 if exact[1] else 0.6) - (1e-3 if exact[1] else 0.1)
-    return bool(dp_sgd_delta(*noise, most) <= claim["delta"] <= dp_sgd_delta(*noise, max(least, 0.0)))
+    upper, lower = epsilon * 1.01 + 1e-3, epsilon * (0.99 if exact[1] else 0.6) - (1e-3 if exact[1] else 0.1)
+    return bool(dp_sgd_delta(*noise, upper) <= claim["delta"] <= dp_sgd_delta(*noise, max(lower, 0.0)))
 
 
 @functools.lru_cache(maxsize=64)
 def dp_sgd_losses(noise: float, rate: float, steps: int, reach: float) -> Any:
-    """Return losses and, for a record that is there or not, the chances of their sum over all steps and that of any beyond."""
+    """Return losses and, for a record in and out, the chances of their sum over all steps and that of any beyond."""
     size = 2**17
     losses = (np.arange(size) - size // 2) * (2 * reach / size)
     edges = np.append(losses, reach) - reach / size
@@ -107,12 +108,12 @@ def dp_sgd_losses(noise: float, rate: float, steps: int, reach: float) -> Any:
         return noise * np.log(inside) + 1 / (2 * noise)  # in units of the noise
 
     places = output(edges), output(-edges)
-    there = (1 - rate) * normal(places[0]).astype(float) + rate * normal(places[0] - 1 / noise).astype(float)
+    presence = (1 - rate) * normal(places[0]).astype(float) + rate * normal(places[0] - 1 / noise).astype(float)
     columns = []
-    for below in (there, 1 - normal(places[1]).astype(float)):
-        once = np.fft.ifftshift(np.diff(np.concatenate([[0.0], below[1:-1], [below[-1]]])))
+    for below in (presence, 1 - normal(places[1]).astype(float)):
+        unique = np.fft.ifftshift(np.diff(np.concatenate([[0.0], below[1:-1], [below[-1]]])))
         columns.append(
-            (np.fft.fftshift(np.fft.irfft(np.fft.rfft(once) ** steps, size)), -math.expm1(steps * math.log(below[-1])))
+            (np.fft.fftshift(np.fft.irfft(np.fft.rfft(unique) ** steps, size)), -math.expm1(steps * math.log(below[-1])))
         )
     return losses, columns
 
@@ -127,8 +128,8 @@ def dp_sgd_delta(noise: float, rate: float, steps: int, epsilon: float) -> float
 def course_fits(course: Any, at: Place) -> bool:
     """Return whether what an accountant charges grows to its claim."""
     claimed = {row["source"]: row["epsilon"] for row in at.result["claims"]}.get(course["accountant"])
-    grown = ends_at(course, course["epsilon"], course["steps"], steps_of(at)) and rises(course["epsilon"])
-    return grown and is_equal(course["epsilon"][-1], claimed)
+    course_fit = ends_at(course, course["epsilon"], course["steps"], steps_of(at)) and rises(course["epsilon"])
+    return course_fit and is_equal(course["epsilon"][-1], claimed)
 
 
 def bounds_course_fits(course: Any, at: Place) -> bool:
@@ -143,20 +144,20 @@ def cost_fits(cost: Any, at: Place) -> bool:
     """Return whether a table of costs has the claims of its trainings, within the bracket, and ends at them."""
     results = [row for row in at.report["mechanisms"] if row["name"] in cost["trainings"]]
     claims = {row["source"]: row["epsilon"] for result in results for row in result["claims"]}
-    written = [row["epsilon"] for row in cost["claims"]]
+    rows = [row["epsilon"] for row in cost["claims"]]
     fits = (
         all(row["claims"] for row in results)
         and len(results) == len(cost["trainings"]) > 0
         and cost["delta"] == at.report["delta"]
     )
-    fits &= [row["accountant"] for row in cost["claims"]] == cost["accountants"] and once(cost["accountants"])
+    fits &= [row["accountant"] for row in cost["claims"]] == cost["accountants"] and unique(cost["accountants"])
     fits &= all(is_equal(claims.get(row["source"], row["epsilon"]), row["epsilon"]) for row in cost["claims"])
     fits &= set(claims) <= {row["source"] for row in cost["claims"]} | {"declared"}
     fits &= all(number(row["epsilon"]) >= cost["lower"] * (1 - 1e-6) for row in cost["claims"] if row["side"] == "upper")
     steps = re.search(r"(\d+) steps", cost["mechanism"])
     if cost["course"] and steps:
         last = cost["course"][-1]
-        fits &= ends_at(cost, cost["course"], cost["course_steps"], int(steps[1])) and last["claims"] == written
+        fits &= ends_at(cost, cost["course"], cost["course_steps"], int(steps[1])) and last["claims"] == rows
         fits &= [last["lower"], last["upper"]] == [cost["lower"], cost["upper"]]
         fits &= all(
             rises([row[key] for row in cost["course"]]) and row["lower"] <= row["upper"]

@@ -15,14 +15,14 @@ from typing import Any
 from audit.execution.recompute import NumberCheck, all_bounds, is_equal, number, rate_upper
 from audit.execution.report_claims import (
     Place,
-    accounted,
     bounds_course_fits,
     claims_fit,
     cost_fits,
+    costs_agree,
     course_fits,
-    once,
     rises,
     steps_of,
+    unique,
 )
 from audit.execution.report_records import check_records, read_config
 
@@ -47,7 +47,7 @@ REASONS = {  # what an outcome may be explained by
     "violated": r"\w+ (proves epsilon|refutes the claimed curve) .*, above the claimed \S+",
     "invalid": r".+",  # a doubt in its finder's words
 }
-LEFT = {
+KINDS = {
     "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
     "bound_trajectories": "bounds over the steps", "certificates": "simulated audits", "detectable": "detectable shares",
     "estimates": "estimates", "control": "false alarms of controls", "guesses": "guesses of secrets", "limit": "limit curves",
@@ -59,7 +59,7 @@ LEFT = {
 def check_form(report: Any, check: NumberCheck) -> None:
     """Check what is written twice or alike everywhere, and what the config says of it."""
     text = json.dumps(report)
-    check.left |= {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)} | {
+    check.left |= {words for key, words in KINDS.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)} | {
         "what is said in words"
     }
     config = read_config(report["config"])
@@ -86,19 +86,19 @@ def _walk(value: Any, path: str, at: Place, check: NumberCheck) -> None:
 def row_fits(row: Any, at: Place) -> bool:
     """Return whether a check's status and words are those of its figures."""
     value, status, fits = row["value"], row["status"], row["status"] in ("checked", "declared", "gap", "failed")
-    if taken := re.fullmatch(r"(\d+) taken, (\d+) accounted", value):
-        fits &= (status == "checked") == (taken[1] == taken[2]) and int(taken[2]) == (steps_of(at) or int(taken[2]))
+    if steps_match := re.fullmatch(r"(\d+) taken, (\d+) accounted", value):
+        fits &= (status == "checked") == (steps_match[1] == steps_match[2]) and int(steps_match[2]) == (
+            steps_of(at) or int(steps_match[2])
+        )
     if chance := re.match(r"AUC \S+ p = (\S+), tested at 1%", value):
         fits &= (status == "failed") == (float(chance[1]) < 0.01)
-    if stayed := re.fullmatch(r"all (\d+) models stayed finite", value):
-        fits &= int(stayed[1]) in [game["models"] for game in at.result["games"]]
-    if accounted_for := re.search(r"(\S+) accounted$", value):
+    if finite := re.fullmatch(r"all (\d+) models stayed finite", value):
+        fits &= int(finite[1]) in [game["models"] for game in at.result["games"]]
+    if match := re.search(r"(\S+) accounted$", value):
         name = {"noise": "noise_multiplier", "sampling": "sample_rate"}.get(row["code"], "")
-        fits &= math.isclose(
-            float(accounted_for[1]), (at.result["mechanism"] or {}).get(name, float(accounted_for[1])), rel_tol=1e-3
-        )
-    if row["code"] == "accountants" and len(at.computed) > 1:
-        ends = sorted(number(claim["epsilon"]) for claim in at.result["claims"] if claim["source"] in at.computed)
+        fits &= math.isclose(float(match[1]), (at.result["mechanism"] or {}).get(name, float(match[1])), rel_tol=1e-3)
+    if row["code"] == "accountants" and len(at.accountants) > 1:
+        ends = sorted(number(claim["epsilon"]) for claim in at.result["claims"] if claim["source"] in at.accountants)
         fits &= value == f"{len(ends)} accountants state {ends[0]:.3g} to {ends[-1]:.3g}"
     if row["code"] == "unit" and at.result["claims"]:
         fits &= value == f"one training {at.result['claims'][0]['unit']}"
@@ -125,12 +125,12 @@ def look_fits(look: Any, at: Place) -> bool:
 
 def rules_fit(rules: Any, at: Place) -> bool:
     """Return whether the rules of a game are those of its kind of audit, and of its attacks."""
-    given, names = at.kind != "run", [attack["scorer"] for attack in at.game["attacks"]]
-    fits = rules["substitutes"] == (given and rules["adjacency"] == "replace_one")
+    external, names = at.kind != "run", [attack["scorer"] for attack in at.game["attacks"]]
+    fits = rules["substitutes"] == (external and rules["adjacency"] == "replace_one")
     fits &= (rules["choices"] > 1) == bool(rules["secret"]) and (rules["aim"] == "backdoor") == bool(at.game["trigger"])
     fits &= rules["access"] not in OUTPUTS[:3] or not rules["independent_noise"]
     fits &= rules["copies"] == 1 or "copies" in at.config or bool(rules["unit"] or rules["secret"] or at.game["trigger"])
-    if not given:
+    if not external:
         return bool(fits and rules["inclusion"] == "coins" and (not rules["unit"] or rules["unit"] in at.report["config"]))
     if at.config.get("columns", "null") != "null":
         fits &= sorted(names) == sorted(json.loads(at.config["columns"]))
@@ -156,7 +156,7 @@ def audits_fit(row: Any, at: Place) -> bool:
         [1 - rate_upper(n - k, n, 0.005), rate_upper(k, n, 0.005)]
         for k, n in [(wrong, trials), *((k, tenth) for k in range(min(wrong, tenth) + 1))]
     ]
-    pairs = [limits[0], *([max(pair) for pair in zip(limits[0], other, strict=True)] for other in limits[1:])]
+    pairs = [limits[0], *([max(pair) for pair in zip(limits[0], later, strict=True)] for later in limits[1:])]
     share = row["nominal"] * at.report["comparisons"] / (1 - at.report["confidence"])
     fits &= any(is_equal([row["lower"], row["upper"]], pair, 1e-6) for pair in pairs) and abs(share - round(share)) < 1e-6
     return bool(fits and 0.5 < share < len(at.bounds) + 0.5 and trials <= int(at.config.get("certificates", trials)))
@@ -169,9 +169,9 @@ def evaluation_fits(value: Any, at: Place) -> bool:
     fits = (
         {*names} - {"auto"} <= {row["scorer"] for row in value["scorers"]} <= {*names}
         and value["leading"] in names
-        and once(value["scorers"], "scorer")
+        and unique(value["scorers"], "scorer")
     )
-    fits &= at.game["game"]["runs"] <= targets <= at.game["models"] and once(value["records"], "record")
+    fits &= at.game["game"]["runs"] <= targets <= at.game["models"] and unique(value["records"], "record")
     for row in rows:
         reach = (row["highest"] - row["lowest"]) * max(row["targets"] / max(row["targets"] - 1, 1), 1) ** 0.5 / 2
         fits &= row["lowest"] <= row["mean"] <= row["highest"] and 0 <= row["std"] <= reach + 1e-9 and row["targets"] <= targets
@@ -201,11 +201,11 @@ def covers(at: Place) -> bool:
         canaries, runs = sum(row["canaries"] * row["runs"] for row in trainings), sum(row["runs"] for row in trainings)
         noun = "canaries" if all(row["choices"] == 1 for row in trainings) else "secrets"
         attacks = ", ".join(sorted({attack["scorer"] for _, game in own for attack in game["attacks"]}))
-        done = f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {attacks}"
+        text = f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {attacks}"
         absent = ["none", "not run"] if secrets else ["outside the scope of a model test", "out of scope"]
-        follows.append([name, *([done, "run"] if own else absent)])
-    written = [[row["attack_class"], row["done"], row["status"]] for row in at.report["coverage"]]
-    return written[: len(CLASSES)] == follows and once(written)
+        follows.append([name, *([text, "run"] if own else absent)])
+    rows_shown = [[row["attack_class"], row["done"], row["status"]] for row in at.report["coverage"]]
+    return rows_shown[: len(CLASSES)] == follows and unique(rows_shown)
 
 
 def _secret(rules: Any) -> str:
@@ -222,11 +222,11 @@ def gates_fit(gates: Any, at: Place) -> bool:
         policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
     results = [result for result in at.report["mechanisms"] if result["claims"]] or at.report["mechanisms"]
     attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
-    written = {gate["gate"]: gate["limit"] for gate in gates}
+    rows_shown = {gate["gate"]: gate["limit"] for gate in gates}
     command = at.report["provenance"]["command"]  # others may stand in a file of options
-    known = at.kind == "run" or (" " in command and "--config" not in command)
-    fits = written == policy if known else policy.items() <= written.items()
-    fits &= len(written) == len(gates)
+    is_complete = at.kind == "run" or (" " in command and "--config" not in command)
+    fits = rows_shown == policy if is_complete else policy.items() <= rows_shown.items()
+    fits &= len(rows_shown) == len(gates)
     for gate in gates:
         name, end = gate["gate"], min if gate["gate"].startswith("min_") else max
         rates = [row["tpr"] for attack in attacks for row in attack["tpr_at"] if row["target_fpr"] == RATES.get(name)]
@@ -240,9 +240,9 @@ def gates_fit(gates: Any, at: Place) -> bool:
             ],
             "min_accuracy": [row["value"] for result in results for row in result["utility"] if row["name"] == "accuracy"],
         }.get(name, [rate for rate in rates if rate is not None])
-        found = end(values, default=None)
-        met = found is not None and (found >= gate["limit"] if end is min else found <= gate["limit"])
-        fits &= is_equal(gate["found"], found) and gate["met"] == met
+        reading = end(values, default=None)
+        is_met = reading is not None and (reading >= gate["limit"] if end is min else reading <= gate["limit"])
+        fits &= is_equal(gate["found"], reading) and gate["met"] == is_met
     return bool(fits)
 
 
@@ -302,12 +302,12 @@ def plain(text: str) -> str:
         return "none" if text in ("", "null", "[]", "{}") else text
 
 
-def claimed(at: Place) -> bool:
+def has_claims(at: Place) -> bool:
     """Return whether anything is claimed of any training."""
     return any(result["claims"] for result in at.report["mechanisms"])
 
 
-def given(at: Place) -> list[str]:
+def own_settings(at: Place) -> list[str]:
     """Return the settings that the user gave."""
     return [path for path, origin in at.report["origins"] if origin != "default"]
 
@@ -322,9 +322,9 @@ def models(at: Place) -> int:
     return int(at.game["game"]["runs"] + at.game["game"]["references"])
 
 
-def no_more(seen: str, given: str) -> bool:
+def is_within(access: str, most: str) -> bool:
     """Return whether an access is part of another."""
-    return not {seen, given} <= {*OUTPUTS} or OUTPUTS.index(seen) <= OUTPUTS.index(given)
+    return not {access, most} <= {*OUTPUTS} or OUTPUTS.index(access) <= OUTPUTS.index(most)
 
 
 def blind(at: Place) -> list[Any]:
@@ -344,12 +344,12 @@ RULES: tuple[tuple[str, Any], ...] = (  # of the value at a path
     ("kind", lambda v, at: v == at.kind),
     ("comparisons", comparisons_fit),
     ("coverage", lambda v, at: covers(at)),
-    ("costs", lambda v, at: bool(v) or at.config.get("output.costs") != "course" or not claimed(at)),
+    ("costs", lambda v, at: bool(v) or at.config.get("output.costs") != "course" or not has_claims(at)),
     ("costs", lambda v, at: all(cost_fits(cost, at) for cost in v)),
     ("policy", gates_fit),
-    ("origins", lambda v, at: once(v) and sorted(row[0] for row in v) == (sorted(at.config) if at.kind == "run" else [])),
-    ("settings", lambda v, at: once(v) and [row[0] for row in v] == given(at)),
-    ("config_lines", lambda v, at: once(v) and rises([row[1] for row in v]) and bool(v) <= bool(at.report["settings"])),
+    ("origins", lambda v, at: unique(v) and sorted(row[0] for row in v) == (sorted(at.config) if at.kind == "run" else [])),
+    ("settings", lambda v, at: unique(v) and [row[0] for row in v] == own_settings(at)),
+    ("config_lines", lambda v, at: unique(v) and rises([row[1] for row in v]) and bool(v) <= bool(at.report["settings"])),
     ("data", lambda v, at: (v is None) == (at.kind in ("scores", "training"))),
     ("data.classes", classes_fit),
     ("data.test", lambda v, at: at.kind == "run" or v == 0),
@@ -358,19 +358,19 @@ RULES: tuple[tuple[str, Any], ...] = (  # of the value at a path
     ("data.train", lambda v, at: at.config.get("overlap") != "refuse" or is_total(at)),
     ("model", lambda v, at: v.partition(" (")[0] == at.config["model"].partition(" (")[0] if at.kind == "model" else True),
     ("provenance.command", lambda v, at: v.startswith("audit")),
-    ("provenance.packages", lambda v, at: once(v) and {"numpy", "scipy"} <= {row[0] for row in v}),
+    ("provenance.packages", lambda v, at: unique(v) and {"numpy", "scipy"} <= {row[0] for row in v}),
     ("provenance.packages", lambda v, at: all(re.match(r"\d+\.\d", row[1]) for row in v)),
     ("provenance.python", lambda v, at: re.fullmatch(r"3\.\d+\.\d+\S*", v)),
     ("provenance.version", lambda v, at: re.fullmatch(r"\d+\.\d+\.\d+\S*", v)),
     ("provenance.threads", lambda v, at: v >= 1),
-    ("m", lambda v, at: once(v, "name")),
+    ("m", lambda v, at: unique(v, "name")),
     ("m.name", lambda v, at: at.config.get({"run": "-"}.get(at.kind, next(iter(at.config))), v).startswith(v)),
     ("m.training", lambda v, at: at.kind == "run" or not v),
     ("m.mechanism", lambda v, at: (v is None) == (at.kind != "run")),
     ("m.models", lambda v, at: v == sum(game["models"] for game in at.result["games"]) or (v == 0 and at.result["training"])),
     ("m.claims", claims_fit),
-    ("m.claims", lambda v, at: all(accounted(row, at.result["mechanism"]) for row in v)),
-    ("m.checks", lambda v, at: once(v, "code", "item") and at.rows.keys() >= ROWS[at.kind]),
+    ("m.claims", lambda v, at: all(costs_agree(row, at.result["mechanism"]) for row in v)),
+    ("m.checks", lambda v, at: unique(v, "code", "item") and at.rows.keys() >= ROWS[at.kind]),
     ("m.checks", lambda v, at: "steps" in at.rows or (at.result["mechanism"] or {}).get("type") not in ("DpSgd", "NonPrivate")),
     ("m.checks", lambda v, at: all(row_fits(row, at) for row in v)),
     ("m.checks", lambda v, at: not at.result["claims"] or at.result["mechanism"] is None or at.rows.keys() >= CLAIM_ROWS),
@@ -378,36 +378,37 @@ RULES: tuple[tuple[str, Any], ...] = (  # of the value at a path
     ("m.checks", lambda v, at: "commitment" not in at.config or {"blind", "order"} <= at.rows.keys()),
     ("m.checks", lambda v, at: at.config.get("decoys", "0") == "0" or "decoys" in at.rows),
     ("m.verdicts", lambda v, at: all(re.fullmatch(REASONS[row["outcome"]], row["reason"]) for row in v)),
-    ("m.utility", lambda v, at: once(v, "name") and all(row["spread"] >= 0 and row["models"] >= 1 for row in v)),
+    ("m.utility", lambda v, at: unique(v, "name") and all(row["spread"] >= 0 and row["models"] >= 1 for row in v)),
     ("m.utility", lambda v, at: all(0 <= row["value"] <= 1 for row in v if row["name"].startswith(SHARES))),
     ("m.utility", lambda v, at: at.kind != "model" or len(v) % 2 == 0),
-    ("m.trajectories", lambda v, at: once(v, "accountant") and {row["accountant"] for row in v} in (set(), {*at.computed})),
-    ("m.trajectories", lambda v, at: v or (at.result["mechanism"] or {}).get("type") != "DpSgd" or not at.computed),
+    ("m.trajectories", lambda v, at: unique(v, "accountant")),
+    ("m.trajectories", lambda v, at: {row["accountant"] for row in v} in (set(), {*at.accountants})),
+    ("m.trajectories", lambda v, at: v or (at.result["mechanism"] or {}).get("type") != "DpSgd" or not at.accountants),
     ("m.trajectories", lambda v, at: all(course_fits(row, at) for row in v)),
-    ("m.bound_trajectories", lambda v, at: once(v, "label") and all(bounds_course_fits(row, at) for row in v)),
+    ("m.bound_trajectories", lambda v, at: unique(v, "label") and all(bounds_course_fits(row, at) for row in v)),
     ("m.limit", lambda v, at: v is None or (rises(v["fpr"]) and rises(v["tpr"]) and v["tpr"][-1] == 1)),
     ("m.preflight", lambda v, at: look_fits(v, at) if v else not any(game["attacks"] for game in at.result["games"])),
-    ("notes", lambda v, at: once(v) and (at.kind != "model" or "data split" in "".join(v) or coins(at))),
+    ("notes", lambda v, at: unique(v) and (at.kind != "model" or "data split" in "".join(v) or coins(at))),
     ("notes", lambda v, at: "commitment" not in at.config or {*v} >= {f"{row['item']}: {row['value']}." for row in blind(at)}),
     ("m.outcome", lambda v, at: v == "invalid" or not (at.result["preflight"] or {"doubt": ""})["doubt"]),
-    ("m.g", lambda v, at: once(v, "name")),
+    ("m.g", lambda v, at: unique(v, "name")),
     ("m.g.name", lambda v, at: at.kind == "run" or v in ("scores", "membership")),
     ("m.g.note", lambda v, at: at.kind != "model" or (at.game["game"]["inclusion"] == "split") == ("data split" in v)),
     ("m.g.models", lambda v, at: v == models(at) or (v == 0 and at.kind not in ("run", "model"))),
     ("m.g.game", rules_fit),
-    ("m.g.a", lambda v, at: once(v, "scorer")),
-    ("m.g.a.access", lambda v, at: no_more(v, at.game["game"]["access"])),
+    ("m.g.a", lambda v, at: unique(v, "scorer")),
+    ("m.g.a.access", lambda v, at: is_within(v, at.game["game"]["access"])),
     ("m.g.a.access", lambda v, at: v in WHITE + BLACK or v == at.game["game"]["access"]),
-    ("m.g.certificates", lambda v, at: once(v) and bool(v) == bool(at.bounds and at.config.get("certificates", "0") != "0")),
+    ("m.g.certificates", lambda v, at: unique(v) and bool(v) == bool(at.bounds and at.config.get("certificates", "0") != "0")),
     ("m.g.certificates", lambda v, at: all(audits_fit(row, at) for row in v)),
-    ("m.g.detectable", lambda v, at: once(v) and {row["estimator"] for row in v} <= {row["estimator"] for row in at.bounds}),
+    ("m.g.detectable", lambda v, at: unique(v) and {row["estimator"] for row in v} <= {row["estimator"] for row in at.bounds}),
     ("m.g.detectable", lambda v, at: bool(v) == bool(at.game["certificates"])),
     ("m.g.detectable.claim", lambda v, at: v in (0.0, *(number(row["epsilon"]) for row in at.result["claims"]))),
     ("m.g.detectable.power", lambda v, at: v == 0.8),
     ("m.g.detectable.draws", lambda v, at: 20 <= v <= 1000),
-    ("m.g.records", lambda v, at: once(v, "record") and (bool(v) or at.kind != "model")),
+    ("m.g.records", lambda v, at: unique(v, "record") and (bool(v) or at.kind != "model")),
     ("m.g.records.record", lambda v, at: re.fullmatch("[0-9a-f]{8,64}", v)),
-    ("m.g.groups", lambda v, at: once(v, "group")),
+    ("m.g.groups", lambda v, at: unique(v, "group")),
     ("m.g.groups", lambda v, at: v or at.kind != "model" or not at.report["data"]["classes"] or at.game["game"]["unit"]),
     ("m.g.groups", lambda v, at: all(row["accuracy"] is None or 0 <= row["accuracy"] <= 1 for row in v)),
     ("m.g.evaluation", lambda v, at: v is None or evaluation_fits(v, at)),

@@ -24,7 +24,7 @@ def check_records(report: Any, check: NumberCheck) -> None:
                 if key in check.tables:
                     _bins(attack["histogram"], check.tables[key], "/".join(key), check)
             if columns:
-                _exposed(game, columns, f"{result['name']}/{game['name']}", check)
+                _record_list(game, columns, f"{result['name']}/{game['name']}", check)
                 _groups(game, result, report["confidence"], columns, check)
 
 
@@ -57,24 +57,24 @@ def _bins(bins: Any, column: Any, place: str, check: NumberCheck) -> None:
         check.holds(f"{place}: histogram {name}", differences <= 2 and sum(bins[name]) == side.sum(), "other counts follow")
 
 
-def _exposed(game: Any, columns: list[Any], place: str, check: NumberCheck) -> None:
+def _record_list(game: Any, columns: list[Any], place: str, check: NumberCheck) -> None:
     """Compare the list of most exposed records with that which an attack's scores of the first run give."""
-    lists, written = (
+    lists, rows_of_report = (
         [],
         [[row.get(key) for key in ("rank", "member", "score", "fpr", "record", "label")] for row in game["records"]],
     )
-    for column in columns if written else ():
+    for column in columns if rows_of_report else ():
         count = len(column.scores) // game["game"]["runs"]
         scores, member = column.scores[:count], column.member[:count]
         order = np.argsort(-scores, kind="stable")[:30].tolist()
         shares = [float((scores[~member] >= scores[i]).sum() / max(1, (~member).sum())) for i in order]
         names = [[*column.records[i : i + 1], *([] if column.labels is None else [column.labels[i]])] for i in order]
         rows = [[k + 1, bool(member[i]), float(scores[i]), shares[k], *names[k]] for k, i in enumerate(order)]
-        lists.append((rows, [row[: len(rows[0])] for row in written]))
+        lists.append((rows, [row[: len(rows[0])] for row in rows_of_report]))
     if lists:
-        nearest, shown = max(lists, key=lambda pair: sum(row in pair[1] for row in pair[0]))
+        nearest, rows_shown = max(lists, key=lambda pair: sum(row in pair[1] for row in pair[0]))
         check.numbers += len(nearest)
-        check.holds(f"{place}: records", shown == nearest, "other rows follow from the scores")
+        check.holds(f"{place}: records", rows_shown == nearest, "other rows follow from the scores")
 
 
 def _groups(game: Any, result: Any, confidence: float, columns: list[Any], check: NumberCheck) -> None:

@@ -133,5 +133,5 @@ def test_records_of_scores_next_to_zero_are_listed_as_they_are() -> None:
     game = {"name": "g", "records": rows, "game": {"runs": 1}}
     for shown, wrong in ((rows, 0), (rows[1:], 1), ([rows[0] | {"rank": 9}, *rows[1:]], 1)):
         comparison = recompute.NumberCheck()
-        report_records._exposed(game | {"records": shown}, [column], "t", comparison)
+        report_records._record_list(game | {"records": shown}, [column], "t", comparison)
         assert bool(comparison.problems) == bool(wrong)

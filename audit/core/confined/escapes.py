@@ -139,6 +139,24 @@ def _private_memory(bait: Mapping[str, Any]) -> Any:
         raise OSError("refused") from error
 
 
+def _page_tables(bait: Mapping[str, Any]) -> Any:
+    """Reserve addresses to read from: the tables of what is read there are memory that no limit on data counts."""
+    return len(mmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ))
+
+
+def _connections(bait: Mapping[str, Any]) -> Any:
+    """Read who is connected to whom, and what is mounted."""
+    names, descriptors = ("net/tcp", "net/unix", "mountinfo", "mounts"), []
+    for name in names:
+        try:
+            descriptors.append((name, os.open(f"/proc/self/{name}", os.O_RDONLY)))
+        except OSError:
+            continue
+    if not descriptors:
+        raise PermissionError("nothing of the machine's connections and mounts")
+    return descriptors
+
+
 def _session(bait: Mapping[str, Any]) -> Any:
     os.setsid()
     return os.getsid(0)
@@ -300,6 +318,8 @@ ATTEMPTS: dict[str, Attempt] = {
     "private memory beyond the limit": _private_memory,
     "shared memory beyond the limit": _shared_memory,
     "mappings that grow (MAP_GROWSDOWN)": _growing_mapping,
+    "memory of page tables": _page_tables,
+    "connections and mounts of the machine": _connections,
     "a session of its own (setsid)": _session,
     "survivors by fork": _double_fork,
     "survivors by clone": _vfork,

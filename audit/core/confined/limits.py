@@ -14,6 +14,7 @@ _PARENT_DEATH = 1
 _MORE_TASKS = 4096  # than the user runs now: threads, and processes if nothing else refuses them
 _MOST_DESCRIPTORS = 256
 _MOST_STACK = 64 * 2**20
+_MOST_ADDRESSES = 2**36  # that may be reserved beside what is written: tables for reading 512 times as much are memory too
 
 
 def end_with_parent(parent: int) -> None:
@@ -41,8 +42,10 @@ def limit_memory(size: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     with open("/proc/self/status", encoding="ascii") as status:
-        data_bytes = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
-    _lower(resource.RLIMIT_DATA, data_bytes + size)
+        lines = (line.partition(":") for line in status)
+        rows = {name: int(value.split()[0]) * 1024 for name, _, value in lines if name in ("VmData", "VmSize")}
+    _lower(resource.RLIMIT_DATA, rows["VmData"] + size)
+    _lower(resource.RLIMIT_AS, rows["VmSize"] + size + _MOST_ADDRESSES)
     return True
 
 

@@ -26,7 +26,8 @@ PASSED_ON = (
 )  # fmt: skip
 _SYSTEM = (
     "/usr", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives",
-    "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system",
+    *(f"/proc/self/{name}" for name in ("auxv", "cgroup", "environ", "maps", "stat", "statm", "status", "task")),
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system",
     "/sys/fs/cgroup", "/dev/null", "/dev/urandom", "/System", "/Library",
 )  # fmt: skip
 
