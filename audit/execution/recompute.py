@@ -185,7 +185,7 @@ def _attack(attack: Any, owners: tuple[Any, Any, Any], column: AttackScores, pla
     attacks, looks = len(game["attacks"]), (game["watched"] or {"looks": 1})["looks"]
     level = (1 - report["confidence"]) / (attacks * looks)
     share = area(scores, member)
-    limits = [share, rate_of_area(share, min(sides), level / 2), 1 - rate_of_area(1 - share, min(sides), level / 2)]
+    limits = [share, area_limit(share, min(sides), level / 2), 1 - area_limit(1 - share, min(sides), level / 2)]
     check.equal(f"{place}: auc", [attack[name] for name in ("auc", "auc_lower", "auc_upper")], limits, 1e-6)
     words = "simulated level, concave curves" + f", for all {attacks} attacks at once" * (attacks > 1)
     check.equal(f"{place}: band", curve["band"], words + f", at any of {looks} looks" * (looks > 1))
@@ -224,7 +224,7 @@ def area(scores: Any, member: Any) -> float:
     return float((ranks[member].sum() - members * (members + 1) / 2) / (members * (len(member) - members)))
 
 
-def rate_of_area(share: float, pairs: int, level: float) -> float:
+def area_limit(share: float, pairs: int, level: float) -> float:
     """Return the lower limit on an area by Hoeffding's inequality for hinges, as for that share of so many coins."""
     cuts = np.ceil(share * pairs) - np.unique(np.rint(np.geomspace(1, max(pairs, 2), 400)))
     cuts = cuts[cuts >= 0].astype(int)

@@ -57,13 +57,13 @@ def rises(values: Any) -> bool:
     return all(number(a) <= number(b) + 1e-6 for a, b in pairwise(values))
 
 
-def ends_at(course: Any, values: Any, places: Any, whole: Any) -> bool:
+def ends_at(course: Any, values: Any, places: Any, total: Any) -> bool:
     """Return whether a course has a value for each of its rising steps, the last one at all steps."""
-    return len(values) == len(places) > 0 and unique(places) and rises(places) and places[-1] == (whole or places[-1])
+    return len(values) == len(places) > 0 and unique(places) and rises(places) and places[-1] == (total or places[-1])
 
 
-def steps_of(at: Place) -> Any:
-    """Return the steps of a training, None if its mechanism has no single number of them."""
+def step_count(at: Place) -> Any:
+    """Return a training's steps, None if its mechanism has no single number."""
     return (at.result["mechanism"] or {}).get("steps")
 
 
@@ -128,7 +128,7 @@ def dp_sgd_delta(noise: float, rate: float, steps: int, epsilon: float) -> float
 def course_fits(course: Any, at: Place) -> bool:
     """Return whether what an accountant charges grows to its claim."""
     claimed = {row["source"]: row["epsilon"] for row in at.result["claims"]}.get(course["accountant"])
-    course_fit = ends_at(course, course["epsilon"], course["steps"], steps_of(at)) and rises(course["epsilon"])
+    course_fit = ends_at(course, course["epsilon"], course["steps"], step_count(at)) and rises(course["epsilon"])
     return course_fit and is_equal(course["epsilon"][-1], claimed)
 
 
@@ -136,12 +136,12 @@ def bounds_course_fits(course: Any, at: Place) -> bool:
     """Return whether the bounds over the steps end at a bound of the training."""
     values = next(value for key, value in course.items() if key.startswith(("epsilon", "void")))
     last = [figure(bound) for bound in all_bounds(at.result) if course["label"].split(", ")[1].startswith(bound["estimator"])]
-    ends = ends_at(course, values, course["steps"], steps_of(at))
+    ends = ends_at(course, values, course["steps"], step_count(at))
     return ends and any(is_equal(number(values[-1]), value) for value in last)
 
 
 def cost_fits(cost: Any, at: Place) -> bool:
-    """Return whether a table of costs has the claims of its trainings, within the bracket, and ends at them."""
+    """Return whether costs hold the claims, within the bracket, and end there."""
     results = [row for row in at.report["mechanisms"] if row["name"] in cost["trainings"]]
     claims = {row["source"]: row["epsilon"] for result in results for row in result["claims"]}
     rows = [row["epsilon"] for row in cost["claims"]]

@@ -21,7 +21,7 @@ from audit.execution.report_claims import (
     costs_agree,
     course_fits,
     rises,
-    steps_of,
+    step_count,
     unique,
 )
 from audit.execution.report_records import check_records, read_config
@@ -73,8 +73,8 @@ def check_form(report: Any, check: NumberCheck) -> None:
 
 def _walk(value: Any, path: str, at: Place, check: NumberCheck) -> None:
     """Apply the rules of a path to a value, and to all within it."""
-    for own, fits in RULES:
-        if own == path:
+    for rule_path, fits in RULES:
+        if rule_path == path:
             check.holds(path, fits(value, at), f"{str(value)[:90]} does not go with the rest")
     part = {"m": "result", "m.g": "game", "m.g.a": "attack"}.get(path)
     for row in value if isinstance(value, list) else [value]:
@@ -88,7 +88,7 @@ def row_fits(row: Any, at: Place) -> bool:
     value, status, fits = row["value"], row["status"], row["status"] in ("checked", "declared", "gap", "failed")
     if steps_match := re.fullmatch(r"(\d+) taken, (\d+) accounted", value):
         fits &= (status == "checked") == (steps_match[1] == steps_match[2]) and int(steps_match[2]) == (
-            steps_of(at) or int(steps_match[2])
+            step_count(at) or int(steps_match[2])
         )
     if chance := re.match(r"AUC \S+ p = (\S+), tested at 1%", value):
         fits &= (status == "failed") == (float(chance[1]) < 0.01)
@@ -124,7 +124,7 @@ def look_fits(look: Any, at: Place) -> bool:
 
 
 def rules_fit(rules: Any, at: Place) -> bool:
-    """Return whether the rules of a game are those of its kind of audit, and of its attacks."""
+    """Return whether a game's rules fit its audit and its attacks."""
     external, names = at.kind != "run", [attack["scorer"] for attack in at.game["attacks"]]
     fits = rules["substitutes"] == (external and rules["adjacency"] == "replace_one")
     fits &= (rules["choices"] > 1) == bool(rules["secret"]) and (rules["aim"] == "backdoor") == bool(at.game["trigger"])
@@ -147,7 +147,7 @@ def rules_fit(rules: Any, at: Place) -> bool:
 
 
 def audits_fit(row: Any, at: Place) -> bool:
-    """Return whether the limits on the error of simulated audits are those of their counts: of all, or of each tenth."""
+    """Return whether limits on simulated audits' error follow from their counts."""
     wrong, trials, law = row["wrong"], row["repetitions"], re.search(r"epsilon ([\d.]+)(?:, of (\d+) copies)?", row["law"])
     plain = not row["epsilon"] or bool(re.search("claimed|mu|allows", row["law"]))
     fits = is_equal(row["epsilon"], float(law[1]) / int(law[2] or 1)) if law else plain
@@ -163,7 +163,7 @@ def audits_fit(row: Any, at: Place) -> bool:
 
 
 def evaluation_fits(value: Any, at: Place) -> bool:
-    """Return whether figures over several targets are of this game's attacks and lie between their ends."""
+    """Return whether figures over several targets lie between their ends."""
     names, targets = [attack["scorer"] for attack in at.game["attacks"]], value["targets"] + value["spared"]
     rows = [row for scorer in value["scorers"] for row in scorer["figures"]] + [row["auc"] for row in value["groups"]]
     fits = (
@@ -190,7 +190,7 @@ def comparisons_fit(count: int, at: Place) -> bool:
 
 
 def covers(at: Place) -> bool:
-    """Return whether the list of classes of attack is that of the games."""
+    """Return whether attack classes are listed as games were played."""
     games = [(result["training"] or result["name"], game) for result in at.report["mechanisms"] for game in result["games"]]
     if any(game["game"]["access"] not in WHITE + BLACK for _, game in games):
         return True
@@ -209,12 +209,12 @@ def covers(at: Place) -> bool:
 
 
 def _secret(rules: Any) -> str:
-    """Return what tells of which class of attack a game is."""
+    """Return a game's secret, which tells its class."""
     return str(rules["access"] if rules["choices"] == 1 and rules["aim"] == "membership" else rules["secret"] or rules["aim"])
 
 
 def gates_fit(gates: Any, at: Place) -> bool:
-    """Return whether gates are those of the config or the command, with the figures of the report."""
+    """Return whether gates are those in config or command, with the report's figures."""
     policy = {path[7:]: float(value) for path, value in at.config.items() if path.startswith("policy.") and value != "null"}
     for name, rate, limit, percent in re.findall(
         r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)", at.report["provenance"]["command"]
@@ -235,6 +235,7 @@ def gates_fit(gates: Any, at: Place) -> bool:
             "max_proven_epsilon": [
                 bound["epsilon"] for result in results for bound in all_bounds(result) if "epsilon" in bound
             ],
+        } | {
             "max_claimed_epsilon": [
                 min(number(row["epsilon"]) for row in result["claims"]) for result in results if result["claims"]
             ],

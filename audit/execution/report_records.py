@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.execution.recompute import CLOSE, NumberCheck, area, is_equal, rate_of_area
+from audit.execution.recompute import CLOSE, NumberCheck, area, area_limit, is_equal
 
 
 def check_records(report: Any, check: NumberCheck) -> None:
@@ -37,7 +37,9 @@ def _band(curve: Any, place: str, check: NumberCheck) -> None:
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         for side in (lower, upper):
-            parts = [np.where(own > 0, own * np.log(own / chance), 0.0) for own, chance in ((tpr, side), (1 - tpr, 1 - side))]
+            parts = [
+                np.where(mask > 0, mask * np.log(mask / chance), 0.0) for mask, chance in ((tpr, side), (1 - tpr, 1 - side))
+            ]
             apart = curve["members"] * sum(parts)
             rises &= bool(((apart >= 1) | (side == tpr) & ((tpr == 0) | (tpr == 1))).all())
     check.holds(f"{place}: band", rises, "it falls, leaves its curve or is narrower than its level allows")
@@ -96,17 +98,17 @@ def _groups(game: Any, result: Any, confidence: float, columns: list[Any], check
         follows: list[float | None] = [None] * 3
         if pairs > 0 and group["auc"] is not None:
             share = group["auc"]
-            follows = [share, rate_of_area(share, pairs, level / 2), 1 - rate_of_area(1 - share, pairs, level / 2)]
+            follows = [share, area_limit(share, pairs, level / 2), 1 - area_limit(1 - share, pairs, level / 2)]
         if parts == 1:
             check.equal(f"{place}: group {group['group']}", row, follows, 1e-6)
-        own = [column.labels == group["group"] for column in columns if column is not None and column.labels is not None]
-        if own and own[0].any():
+        mask = [column.labels == group["group"] for column in columns if column is not None and column.labels is not None]
+        if mask and mask[0].any():
             check.equal(
                 f"{place}: group",
                 [group[side] for side in sides],
-                [int((own[0] & (columns[0].member == side)).sum()) for side in (True, False)],
+                [int((mask[0] & (columns[0].member == side)).sum()) for side in (True, False)],
             )
-            areas = [area(column.scores[own[0]], column.member[own[0]]) for column in columns if pairs > 0]
+            areas = [area(column.scores[mask[0]], column.member[mask[0]]) for column in columns if pairs > 0]
             check.holds(
                 f"{place}: group {group['group']}",
                 not areas or any(is_equal(group["auc"], value) for value in areas),
