@@ -240,8 +240,8 @@ def gates_fit(gates: Any, at: Place) -> bool:
                 min(number(row["epsilon"]) for row in result["claims"]) for result in results if result["claims"]
             ],
             "min_accuracy": [row["value"] for result in results for row in result["utility"] if row["name"] == "accuracy"],
-        }.get(name, [rate for rate in rates if rate is not None])
-        reading = end(values, default=None)
+        }
+        reading = end(values.get(name, [rate for rate in rates if rate is not None]), default=None)
         is_met = reading is not None and (reading >= gate["limit"] if end is min else reading <= gate["limit"])
         fits &= is_equal(gate["found"], reading) and gate["met"] == is_met
     return bool(fits)
