@@ -31,13 +31,15 @@ class TrainingReport:
     Attributes:
         name: of the training function.
         report: the whole report, for every format.
-        scores: `(runs, canaries)`: as they were judged, higher for canaries that were seen.
+        scores: `(runs, canaries)`: higher for canaries that were seen.
+        untied_scores: the same, equal ones in random order: what the figures of the report follow from.
         included: `(runs, canaries)` bool: its coin.
     """
 
     name: str
     report: AuditReport
     scores: Array
+    untied_scores: Array
     included: Array
 
     @property
@@ -221,7 +223,9 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())
     report = judge_scores({"score": values.ravel()}, system_game.included.ravel(), origin, settings)
-    return TrainingReport(name=name, report=report, scores=values, included=system_game.included)
+    return TrainingReport(
+        name=name, report=report, scores=system_game.scores, untied_scores=values, included=system_game.included
+    )
 
 
 def has_one_usual_answer(scores: Array) -> bool:

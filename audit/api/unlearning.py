@@ -103,7 +103,13 @@ def check_unlearning(
     system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries, forget=forget, near=near)
     terms = CheckTerms(claim=claim, confidence=confidence, seed=root, title=title, command=command, canary=CANARY)
     report = check_system(system, Rounds(runs=runs, references=references, together=together), terms)
-    return UnlearningReport(name=report.name, report=report.report, scores=report.scores, included=report.included)
+    return UnlearningReport(
+        name=report.name,
+        report=report.report,
+        scores=report.scores,
+        untied_scores=report.untied_scores,
+        included=report.included,
+    )
 
 
 def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:

@@ -103,7 +103,7 @@ def _judge(
             command=deliver.origin("cpu")["command"],
             **options,
         )
-    scores = deliver.scores({"score": report.scores.ravel()}, report.included.ravel())
+    scores = deliver.scores({"score": report.untied_scores.ravel()}, report.included.ravel())
     return deliver.finish(report.report, output, as_json, USUAL_FORMATS, scores)
 
 
