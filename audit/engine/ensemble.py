@@ -16,7 +16,7 @@ from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import Chunk
-from audit.engine.compiled.graphed_sums import GRAPH_ERRORS
+from audit.engine.compiled.graphed_sums import GRAPH_ERRORS, CaptureError
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
@@ -79,7 +79,12 @@ def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, techn
 
     def run(part: slice, report: Progress) -> TrainedModels:
         def run_part(models: slice, rows: int, hear: Progress) -> TrainedModels:
-            return Chunk(job, models, data, replace(arrangement, rows=rows), technique).run(hear)
+            try:
+                return Chunk(job, models, data, replace(arrangement, rows=rows), technique).run(hear)
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if arrangement.graphs is not None or not _is_memory_error(error):
+                    raise
+            raise CaptureError("memory ran out, of which graphs take more; train without graphs")
 
         return _fitting(run_part, part, arrangement.rows, report)
 
@@ -115,9 +120,9 @@ class _Report:
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
     """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, if memory runs out.
 
-    A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
-    example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of the host
-    give other draws to passes that are cut otherwise, if several layers or views draw.
+    A model does not depend on its neighbours, so fewer at once leave the result the same, on a CPU to the last bit. Fewer rows
+    add an example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of
+    the host give other draws to passes that are cut otherwise, if several layers or views draw.
     """
     waiting, finished_parts, report = [(slice(part.start, part.stop), rows)], [], _Report(progress)
     while waiting:

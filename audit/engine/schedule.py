@@ -74,8 +74,9 @@ class ScheduleSettings:
             one example adds.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
-        graphs: passes of a GPU are captured as CUDA graphs. None does so if nothing speaks against it, and trains without them
-            if a pass cannot be captured or repeated; True makes that an error.
+        graphs: passes of a GPU are captured as CUDA graphs. None does so for models and losses of libraries, since code of a
+            user's may count its calls, which a graph does not repeat; and trains without graphs if a pass cannot be captured
+            or repeated. True takes any model, and makes that an error.
     """
 
     model_chunk: int | None = None
@@ -183,7 +184,7 @@ def arrange(
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
         counters=counters,
-        graphs=settings.graphs if settings.graphs is not None or captures(device) else False,
+        graphs=settings.graphs if settings.graphs is not None or _captures_by_default(job, module, device) else False,
         source=source,
     )
 
@@ -287,6 +288,10 @@ def _probe(job: TrainingJob) -> Probe:
         loss=find_loss(job.loss),
         classes=job.dataset.classes,
     )
+
+
+def _captures_by_default(job: TrainingJob, module: nn.Module, device: torch.device) -> bool:
+    return captures(device) and find_loss(job.loss) == USUAL and architecture_key(module) is not None
 
 
 def captures(device: torch.device) -> bool:

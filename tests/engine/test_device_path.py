@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
@@ -18,6 +19,8 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.layers import convolution_direct
+from audit.engine.layers.convolution_patches import read_geometry
 from audit.engine.random import noise, sampling
 from audit.engine.read.observe import EnsembleReader
 from audit.engine.schedule import ScheduleSettings
@@ -268,3 +271,30 @@ def test_one_call_for_all_models_convolves_as_one_each(channels: int, monkeypatc
     together = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     for name, value in each.weights.items():
         np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("plain", "size"),
+    [
+        (nn.Conv2d(3, 4, (1, 3), padding=(0, 1)), (1, 8)),  # a convolution of sequences: patches that lie in one another
+        (nn.Conv2d(3, 4, (1, 2), stride=2), (1, 7)),
+        (nn.Conv2d(3, 4, 1), (1, 6)),
+        (nn.Conv2d(3, 4, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), (6, 7)),
+        (nn.Conv2d(3, 4, 3, padding=3, bias=False), (5, 5)),  # more margin than the kernel: no turned convolution
+    ],
+)
+def test_one_product_for_all_models_convolves_as_the_library(plain: nn.Conv2d, size: tuple[int, int]) -> None:
+    geometry, models, rows = read_geometry(plain), 2, 5
+    weight = torch.randn(models, *plain.weight.shape, dtype=torch.float64)
+    bias = None if plain.bias is None else torch.randn(models, 4, dtype=torch.float64)
+    inputs = torch.randn(models * rows, 3, *size, dtype=torch.float64, requires_grad=True)
+    outcomes = []
+    for together in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(convolution_direct, "in_one_call", lambda _, together=together: together)
+            patch.setattr(convolution_direct, "_PRODUCT_CHANNELS", 1)
+            outputs = convolution_direct._Direct.apply(inputs, weight, bias, geometry)
+            slopes = torch.linspace(-1, 1, outputs.numel(), dtype=torch.float64).view_as(outputs)
+            outcomes.append((outputs.detach(), *torch.autograd.grad((outputs * slopes).sum(), inputs)))
+    for product, library in zip(*outcomes, strict=True):
+        torch.testing.assert_close(product, library, rtol=1e-9, atol=1e-12)

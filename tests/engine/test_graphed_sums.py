@@ -267,7 +267,7 @@ def test_what_a_graph_cannot_repeat_is_refused(technique: Technique, model: dict
         train(cases.job(NOISY, model=model, data=cases.dataset(shape)), cases.silent, GRAPHS, technique)
 
 
-@pytest.mark.parametrize("failing", ["capture", "repetition"])
+@pytest.mark.parametrize("failing", ["capture", "repetition", "memory"])
 def test_by_default_a_training_that_no_graph_can_repeat_begins_again_without(
     failing: str, recorded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,9 +284,16 @@ def test_by_default_a_training_that_no_graph_can_repeat_begins_again_without(
         monkeypatch.setattr(torch.cuda, "set_stream", lambda _: None)
         monkeypatch.setattr(torch.cuda, "graph", refuse)
         monkeypatch.setattr(graphed_sums, "_cuda_graph", USUAL_CAPTURE)
+    elif failing == "memory":
+
+        def run_out(_: Any) -> None:
+            raise torch.OutOfMemoryError("out of memory")
+
+        monkeypatch.setattr(graphed_sums, "_cuda_graph", run_out)
     else:
         monkeypatch.setattr(graphed_sums, "_LIMIT", -1.0)
-    with pytest.raises(graphed_sums.GRAPH_ERRORS, match="train without graphs"):
+    asked_for = (torch.OutOfMemoryError,) if failing == "memory" else graphed_sums.GRAPH_ERRORS
+    with pytest.raises(asked_for, match=r"out of memory|train without graphs"):
         train(job, cases.silent, GRAPHS)
     monkeypatch.setattr(schedule, "captures", lambda _: True)  # as on a GPU: no one asked for graphs
     steps: list[int] = []
@@ -294,3 +301,30 @@ def test_by_default_a_training_that_no_graph_can_repeat_begins_again_without(
     assert sum(steps) == 3 * NOISY.count
     for parameter, value in plain.weights.items():
         np.testing.assert_array_equal(done.weights[parameter], value, err_msg=parameter)
+
+
+def test_code_of_a_user_is_captured_only_if_asked_for(recorded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may count its calls, as a warm-up does; a graph calls it no more, and comparisons are too few to meet the change."""
+    monkeypatch.setattr(schedule, "captures", lambda _: True)
+    spec = {"factory": "tests.engine.test_graphed_sums:Counting"}
+    job = cases.job(replace(NOISY, count=40), model=spec, data=cases.dataset((5,), train=60), models=2)
+    for settings, is_captured in ((ScheduleSettings(counters=True), False), (GRAPHS, True)):
+        recorded.clear()
+        train(job, cases.silent, settings)
+        assert (len(recorded) > 10) == is_captured
+    library = replace(job, model=MODELS["mlp"][0])
+    recorded.clear()
+    train(library, cases.silent, ScheduleSettings(counters=True))
+    assert len(recorded) > 10
+
+
+class Counting(torch.nn.Module):
+    """A layer and a number of calls that decides nothing here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last, self.calls = torch.nn.Linear(5, 3), 0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.last(inputs)

@@ -20,7 +20,7 @@ from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.layers import batched_matmul, layers
-from audit.engine.layers.short_products import halves, round_to_eleven_bits
+from audit.engine.layers.short_products import round_to_eleven_bits, thirds
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.clip_check import clipped_alone, plain_gradient
 from audit.models.build import initialise_model
@@ -165,8 +165,8 @@ def test_numbers_are_rounded_to_eleven_bits_and_parts_add_up() -> None:
     values = torch.cat([torch.randn(10_000) * 10.0 ** torch.randint(-30, 30, (10_000,)), torch.tensor([0.0, -0.0, 1.0])])
     short = round_to_eleven_bits(values)
     assert eleven_bits(short) and ((short - values).abs() <= values.abs() * 2.0**-11).all()
-    high, low = halves(values)
-    assert eleven_bits(high) and torch.equal(high + low, values) and (low.abs() <= values.abs() * 2.0**-10).all()
+    high, middle, low = thirds(values)
+    assert eleven_bits(high) and eleven_bits(middle) and eleven_bits(low) and torch.equal(high + (middle + low), values)
     odd = torch.tensor([float("inf"), -float("inf"), float("nan"), 2047.0 / 2048, 4095.0 / 4096, 4097.0 / 4096, 1 + 3 / 2048])
     torch.testing.assert_close(
         round_to_eleven_bits(odd),
@@ -212,6 +212,7 @@ def test_a_clip_bound_holds_on_units_that_read_eleven_bits(name: str, monkeypatc
     monkeypatch.setattr(batched_matmul, "_loop_is_faster", lambda *_: False)
     monkeypatch.setattr(torch.Tensor, "baddbmm_", lambda own, left, right: own.add_(in_tf32(torch.bmm)(left, right)))
     short, exact, rows = single(name)
+    short.tape.on_gpu = True
     for row in range(0, ROWS, 3):
         rows.mask[:] = False
         rows.mask[:, row] = True

@@ -150,7 +150,7 @@ def _reason(error: RuntimeError) -> Exception:
         if isinstance(cause, torch.OutOfMemoryError):
             return cause
         cause = cause.__context__
-    return CaptureError(f"graphs is set, but CUDA cannot capture a pass of this training: {error}; train without graphs")
+    return CaptureError(f"CUDA cannot capture a pass of this training: {error}; train without graphs")
 
 
 def refuse_capture(reasons: dict[str, bool]) -> None:

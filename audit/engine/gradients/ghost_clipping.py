@@ -64,7 +64,7 @@ class TapeGradients:
         self.layout = Layout.of(module)
         any_value = next(iter(state.values()))
         self.models = any_value.shape[0]
-        self.tape = Tape(models=self.models, products=products)
+        self.tape = Tape(models=self.models, products=products, on_gpu=any_value.device.type == "cuda")
         self.random = has_random_layers(module)
         self.layers = {owner(slot.name) for slot in self.layout.slots}
         self._state = dict(state)

@@ -117,9 +117,8 @@ class DirectConvLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
         if "weight" in self.slots:
-            with self.tape.short_kernels():
-                for part in self.tape.parts(signal, by_factors=factors is not None):
-                    self._add_weight(use.inputs, part, self.slots["weight"].view(total))
+            # in full precision: a library may convolve by transforms, whose numbers have more bits than their operands
+            self._add_weight(use.inputs, signal, self.slots["weight"].view(total))
 
     def _add_weight(self, inputs: Tensor, signal: Tensor, place: Tensor) -> None:
         """Adds the sum of all gradients of the weight to `place` `(N, *shape)`."""
@@ -211,11 +210,11 @@ def _by_products(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: 
     high, wide = geometry.out(*(size + 2 * margin for size, margin in zip(inputs.shape[2:], geometry.padding, strict=True)))
     matrices = weight.permute(0, 3, 4, 2, 1).flatten(1, 3)
     numbers = rows * high * wide * matrices.shape[1]
-    batch = max(1, numbers_in_cache(inputs.device, numbers) // numbers)
+    batch = max(1, numbers_in_cache(inputs.device, numbers) // max(numbers, 1))
     parts = []
     for start in range(0, models, batch):
         kernels = matrices[start : start + batch]
-        patches = columns(geometry, inputs[start * rows : (start + batch) * rows]).view(len(kernels), rows * high * wide, -1)
+        patches = columns(geometry, inputs[start * rows : (start + batch) * rows]).reshape(len(kernels), rows * high * wide, -1)
         shift = None if bias is None else bias[start : start + batch].unsqueeze(1)
         parts.append(torch.bmm(patches, kernels) if shift is None else torch.baddbmm(shift, patches, kernels))
     return _merge_models(parts).view(-1, high, wide, outputs).permute(0, 3, 1, 2).contiguous()

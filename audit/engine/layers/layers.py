@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from audit.engine.layers.batched_matmul import add_outer, rowwise, weighted_rows
 from audit.engine.layers.gram_norms import ghost_squares
-from audit.engine.layers.short_products import halves, short_kernels
+from audit.engine.layers.short_products import short_kernels, thirds
 from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
@@ -83,7 +83,7 @@ class Tape:
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
     layers that draw random numbers those of a step, and is set before it; what dropout multiplies with is kept in `factors`
     if it is needed again. `products` is the type in which layers multiply, None if it is that of the parameters; float32 means
-    that a GPU may read eleven bits of each number.
+    that a GPU may read eleven bits of each number. `on_gpu`: products are made there.
     """
 
     models: int
@@ -94,18 +94,23 @@ class Tape:
     draws: DropoutDraws | None = None
     factors: list[Tensor] | None = None
     products: torch.dtype | None = None
+    on_gpu: bool = False
 
     def factor(self, values: Tensor) -> Tensor:
         """`values`, about to be multiplied, in the type of the products."""
         return values if self.products is None else values.to(self.products)
 
     def short_kernels(self) -> AbstractContextManager[None]:
-        """A scope for products of what has at most eleven significant bits, which are exact by any kernel."""
-        return short_kernels(active=self.products is not None)
+        """A scope for products of matrices whose numbers have at most eleven significant bits, which a GPU reads whole."""
+        return short_kernels(active=self._is_short)
 
     def parts(self, signal: Tensor, *, by_factors: bool) -> tuple[Tensor, ...]:
-        """Tensors that add up to `signal`, for products in `short_kernels`: two if factors scaled it after it was rounded."""
-        return halves(signal) if by_factors and self.products is not None else (signal,)
+        """Tensors that add up to `signal`, for products in `short_kernels`: three if factors scaled it after it was rounded."""
+        return thirds(signal) if by_factors and self._is_short else (signal,)
+
+    @property
+    def _is_short(self) -> bool:
+        return self.on_gpu and self.products is not None
 
     def record(self, layer: EnsembleLayer, inputs: Tensor, output: Tensor) -> Tensor:
         """`output`, after noting that `layer` made it from `inputs`; nothing is noted if no gradient is wanted."""

@@ -134,9 +134,13 @@ class LookupLayer(EnsembleLayer):
         tokens = use.inputs.view(models * rows, -1)
         signals = self._layer_signal(use, signal).reshape(models * rows, -1, size)
         equal_tokens = tokens.unsqueeze(1) == tokens.unsqueeze(2)
+        if signals.device.type != "cpu":  # no look at numbers in between: double precision has room for what cancels
+            double = signals.double()
+            gram = torch.bmm(double, double.transpose(1, 2)) * equal_tokens
+            return gram.sum((1, 2)).clamp_(min=0.0).to(signals.dtype).view(models, rows)
         gram = torch.bmm(signals, signals.transpose(1, 2)) * equal_tokens.to(signals.dtype)
         squares = gram.sum((1, 2)).clamp_(min=0.0)
-        if signals.dtype == torch.float64 or signals.device.type != "cpu":
+        if signals.dtype == torch.float64:
             return squares.view(models, rows)
         cancellation = squares < CANCELLATION * gram.abs_().sum((1, 2))
         if bool(cancellation.any()):  # signals of equal tokens oppose: they are added first, at the first of them

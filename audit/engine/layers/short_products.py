@@ -1,9 +1,8 @@
 """Products on a GPU's matrix units, which read at most eleven significant bits of a number (TF32), and what stays exact.
 
 A product of two numbers of eleven bits is exact in single precision. So once inputs and signals of a layer are rounded, an
-example's gradient from them is the same in the kernels for norms and in those for sums. A signal times a clip factor has more
-bits; it is the sum of two numbers of which the first has eleven bits, and what the kernels lose of the second is 2^-20 of the
-whole at most. docs/develop/how-a-step-works.md has the bound that follows.
+example's gradient from them is the same in the kernels for norms and in those for sums. A signal times a clip factor has up to
+24 bits; it is the sum of three numbers of eleven bits each, whose products are exact again. What is left is how sums round.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ _LOST = (1 << 13) - 1  # bits of a number in single precision that the units do 
 
 @contextmanager
 def short_kernels(*, active: bool) -> Iterator[None]:
-    """A scope in which a GPU may multiply and convolve by matrix units that read eleven bits; no effect on a CPU."""
+    """A scope in which a GPU may multiply and convolve by matrix units that read eleven bits, if `active`.
+
+    The switches are the process's: trainings on a GPU run in one thread.
+    """
     matmul: Any = torch.backends.cuda.matmul
     convolutions: Any = torch.backends.cudnn
     if not active:
@@ -48,9 +50,14 @@ def round_to_eleven_bits(values: Tensor) -> Tensor:
     return torch.where(values.isfinite(), short, values)
 
 
-def halves(values: Tensor) -> tuple[Tensor, ...]:
-    """Two tensors that add up to `values` exactly, the first of eleven significant bits; `values` alone in another type."""
+def thirds(values: Tensor) -> tuple[Tensor, ...]:
+    """Three tensors of eleven significant bits that add up to `values` exactly; `values` alone in another type."""
     if values.dtype != torch.float32:
         return (values,)
-    high = values.contiguous().view(torch.int32).bitwise_and(~_LOST).view(torch.float32)
-    return high, values - high
+    high = _cut(values)
+    middle = _cut(values - high)
+    return high, middle, values - high - middle
+
+
+def _cut(values: Tensor) -> Tensor:
+    return values.contiguous().view(torch.int32).bitwise_and(~_LOST).view(torch.float32)
