@@ -113,16 +113,25 @@ def check_unlearning(
 
 
 def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:
-    """Return the canaries with fractional numbers moved by noise, the inputs alone of a pair; None if they hold none."""
+    """Return the canaries with fractional numbers moved by noise, the inputs alone of a pair.
+
+    None if they hold none, or are not of the data's form, which is refused where the game reads both.
+    """
     if isinstance(canaries, tuple):
+        if not isinstance(data, tuple) or not data or not canaries:
+            return None
         first = _move(canaries[0], data[0], generator)
         return None if first is None else (first, *canaries[1:])
     if hasattr(canaries, "select_dtypes"):
         columns, frame = canaries.select_dtypes("floating").columns, canaries.copy()
+        if not hasattr(data, "select_dtypes") or not set(columns) <= set(data.select_dtypes("number")):
+            return None
         for name in columns:
             frame[name] += generator.normal(size=len(frame)) * NEAR * data[name].std()
         return frame if len(columns) else None
     if not hasattr(canaries, "dtype") or loaders.array(canaries).dtype.kind != "f":
+        return None
+    if not hasattr(data, "dtype") or data.shape[1:] != canaries.shape[1:] or loaders.array(data).dtype.kind not in "fiu":
         return None
     spread = np.nanstd(loaders.array(data), axis=0)
     noise = generator.normal(size=tuple(canaries.shape)) * NEAR * spread

@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
-    from audit.core.results import AuditReport
+    from audit.api.training import TrainingReport
 
 Synthetic = Annotated[
     Path | None, typer.Argument(help="The synthetic table: CSV (plain or gzipped) or Parquet; none with --generator.")
@@ -114,7 +114,8 @@ def table(
             raise ConfigError("--generator makes its tables itself: leave out SYNTHETIC and --control")
         terms |= {"worst_case": worst_case, "categorical": tuple(categorical or ())} | ({"kinds": tuple(kind)} if kind else {})
         generator_report = _check(generator, training, epsilon, seed, **terms)
-        return deliver.finish(generator_report, output, as_json, USUAL_FORMATS)
+        scores = deliver.scores({"score": generator_report.untied_scores.ravel()}, generator_report.included.ravel())
+        return deliver.finish(generator_report.report, output, as_json, USUAL_FORMATS, scores)
     if synthetic is None or control is None:
         raise ConfigError("SYNTHETIC and --control are needed, or --generator and --epsilon")
     settings = TableSettings(
@@ -162,8 +163,8 @@ def table(
     return code
 
 
-def _check(generator: str | None, training: Path, epsilon: float | None, seed: int | None, **terms: Any) -> AuditReport:
-    """Return the report on a generator that is a function, or a command."""
+def _check(generator: str | None, training: Path, epsilon: float | None, seed: int | None, **terms: Any) -> TrainingReport:
+    """Return what canaries prove of a generator that is a function, or a command."""
     from audit.api.generators import check_generator
     from audit.cli import own_code
     from audit.experiment.line.provenance import command_line
@@ -174,8 +175,7 @@ def _check(generator: str | None, training: Path, epsilon: float | None, seed: i
     own_code.add_working_folder([generator] if own else [])
     with own_code.prints_aside():
         generate = own_code.find(generator, "generate") if own else generator
-        report = check_generator(generate, training, epsilon=epsilon, seed=seed, command=command_line(), **terms)
-    return report.report
+        return check_generator(generate, training, epsilon=epsilon, seed=seed, command=command_line(), **terms)
 
 
 def _columns(text: str | None, option: str) -> tuple[str, ...] | None:

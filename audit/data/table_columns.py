@@ -23,10 +23,11 @@ LIBRARIES: list[str] = []
 
 
 def prepare(header: Mapping[str, Any]) -> None:
-    """Import what reads, before memory is limited."""
+    """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
     import pandas as pd
     import pyarrow.parquet
 
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     LIBRARIES.extend((pd.__name__, pyarrow.parquet.__name__))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from audit.core import files
-from audit.core import files as memory
 from audit.core.confined import process
 from audit.core.confined.arrays import pack, unpack
 from audit.core.confined.worker import Message
@@ -132,11 +131,12 @@ def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
 
 
 def prepare(header: Mapping[str, Any]) -> None:
-    """Import what reads, before memory is limited."""
+    """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
     if header["suffix"] in (ARROW, ".parquet"):
         import pyarrow.ipc
         import pyarrow.parquet
 
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         LIBRARIES.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
 
 
@@ -172,7 +172,7 @@ def _unpack(content: bytes, place: Path, header: Mapping[str, Any]) -> bytes:
             while block := stream.read(_BLOCK):
                 size += len(block)
                 if size > header["limit"]:
-                    limit = memory.text(header["limit"])
+                    limit = files.text(header["limit"])
                     raise DataError(f"{place} unpacks to more than the {limit} of memory that a file of its size may take")
                 parts.append(block)
     except DAMAGE as error:

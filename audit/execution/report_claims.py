@@ -21,7 +21,7 @@ from audit.execution.recompute import all_bounds, figure, is_equal, number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value of a report is, and what it is compared with presence."""
+    """Where a value of a report is, and what it is compared with."""
 
     report: Any
     config: Mapping[str, str]  # leaves by path, without quotation marks
@@ -42,12 +42,12 @@ class Place:
 
     @property
     def accountants(self) -> list[str]:
-        """Return by whom claims of the training were accountants."""
+        """Return the accountants that claims of the training come from."""
         return [row["source"] for row in self.result["claims"] if not row["source"].startswith("declared")]
 
 
 def unique(rows: Any, *keys: str) -> bool:
-    """Return whether no row, or no value of its keys, is presence twice."""
+    """Return whether no row, or no value of its keys, is there twice."""
     names = [json.dumps([row[key] for key in keys] if keys else row, sort_keys=True) for row in rows]
     return len(set(names)) == len(names)
 
@@ -111,9 +111,9 @@ def dp_sgd_losses(noise: float, rate: float, steps: int, reach: float) -> Any:
     presence = (1 - rate) * normal(places[0]).astype(float) + rate * normal(places[0] - 1 / noise).astype(float)
     columns = []
     for below in (presence, 1 - normal(places[1]).astype(float)):
-        unique = np.fft.ifftshift(np.diff(np.concatenate([[0.0], below[1:-1], [below[-1]]])))
+        chances = np.fft.ifftshift(np.diff(np.concatenate([[0.0], below[1:-1], [below[-1]]])))
         columns.append(
-            (np.fft.fftshift(np.fft.irfft(np.fft.rfft(unique) ** steps, size)), -math.expm1(steps * math.log(below[-1])))
+            (np.fft.fftshift(np.fft.irfft(np.fft.rfft(chances) ** steps, size)), -math.expm1(steps * math.log(below[-1])))
         )
     return losses, columns
 

@@ -213,3 +213,37 @@ def test_untouched_runs_of_every_kind_agree(name: str, tmp_path: Path) -> None:
     assert answer(command) in (0, 1, 3)
     comparison = verification.check_numbers(tmp_path / "run")
     assert comparison.problems == [] and comparison.numbers > 200
+
+
+SYSTEM = """
+import numpy as np
+
+data = np.random.default_rng(0).normal(size=(100, 5))
+canaries = np.random.default_rng(1).normal(size=(150, 5)) * 3
+
+
+def train(records, seed):
+    return np.asarray(records)
+
+
+def forget(system, request, data, seed):
+    return system
+
+
+def score(system, records):
+    distances = ((records[:, None, :] - system[None]) ** 2).sum(2).min(1)
+    return np.where(np.arange(len(records)) % 10 < 3, -np.sqrt(distances), 0.0)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["training", "train"], ["unlearn", "forget"], ["training", "train", "--runs", "3"]])
+def test_a_system_that_names_some_of_its_records_is_computed_again(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "named_records.py").write_text(SYSTEM)
+    monkeypatch.chdir(tmp_path)
+    command, function, *options = arguments
+    assert answer([command, f"named_records:{function}", "--epsilon", "1", "--seed", "3", *options, "-o", "report"]) in (0, 1)
+    assert answer(["verify", "report", "--recompute"]) == 0, capsys.readouterr().out
+    (tmp_path / "report" / "scores.parquet").unlink()
+    assert answer(["verify", "report", "--recompute"]) != 0

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from audit.core import files as memory
+from audit.core import files
 from audit.core.confined import frames
 from audit.core.confined.confinement import missing_walls
 from audit.core.errors import AuditError, ConfigError, DataError
@@ -191,7 +191,7 @@ class ConfinedProcess:
             return f"{self.name} could not {action} within the seconds of computing that its size allows; do not use it"
         lines = os.read(self._stderr, 2**16).decode(errors="replace").strip().splitlines()
         reason = f"signal {-code}" if code < 0 else lines[-1][:300] if lines else f"exit code {code}"
-        size = memory.text(self.memory)
+        size = files.text(self.memory)
         return (
             f"{self.name} could not {action}: its process ended ({reason}); it may need more than {size} (--memory-gib), or "
             "its file is damaged"

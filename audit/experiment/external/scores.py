@@ -137,7 +137,8 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
         doubt=origin.doubt or preflight_result.doubt,
         preflight=preflight_result,
     )
-    config = settings.text(**origin.facts, columns=list(columns))
+    order = {"order": "distance"} if by_size else {}  # of the guesses: what a bound that is computed again has to know
+    config = settings.text(**origin.facts, **order, columns=list(columns))
     frame = reporting.Frame(
         kind=origin.kind,
         title=settings.title or origin.name,
