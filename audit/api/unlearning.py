@@ -118,23 +118,26 @@ def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:
     None if they hold none, or are not of the data's form, which is refused where the game reads both.
     """
     if isinstance(canaries, tuple):
-        if not isinstance(data, tuple) or not data or not canaries:
-            return None
-        first = _move(canaries[0], data[0], generator)
+        first = _move(canaries[0], data[0], generator) if canaries and data and isinstance(data, tuple) else None
         return None if first is None else (first, *canaries[1:])
+    if not _can_move(canaries, data):
+        return None
     if hasattr(canaries, "select_dtypes"):
-        columns, frame = canaries.select_dtypes("floating").columns, canaries.copy()
-        if not hasattr(data, "select_dtypes") or not set(columns) <= set(data.select_dtypes("number")):
-            return None
-        for name in columns:
+        frame = canaries.copy()
+        for name in canaries.select_dtypes("floating"):
             frame[name] += generator.normal(size=len(frame)) * NEAR * data[name].std()
-        return frame if len(columns) else None
-    if not hasattr(canaries, "dtype") or loaders.array(canaries).dtype.kind != "f":
-        return None
-    if not hasattr(data, "dtype") or data.shape[1:] != canaries.shape[1:] or loaders.array(data).dtype.kind not in "fiu":
-        return None
-    spread = np.nanstd(loaders.array(data), axis=0)
-    noise = generator.normal(size=tuple(canaries.shape)) * NEAR * spread
+        return frame
+    noise = generator.normal(size=tuple(canaries.shape)) * NEAR * np.nanstd(loaders.array(data), axis=0)
     if isinstance(canaries, np.ndarray):
         return (canaries + noise).astype(canaries.dtype)
     return canaries + canaries.new_tensor(noise)
+
+
+def _can_move(canaries: Any, data: Any) -> bool:
+    """Return whether canaries hold fractional numbers, and the data numbers in the same places."""
+    if hasattr(canaries, "select_dtypes"):
+        columns = set(canaries.select_dtypes("floating"))
+        return bool(columns) and hasattr(data, "select_dtypes") and columns <= set(data.select_dtypes("number"))
+    if not hasattr(canaries, "dtype") or not hasattr(data, "dtype") or data.shape[1:] != canaries.shape[1:]:
+        return False
+    return loaders.array(canaries).dtype.kind == "f" and loaders.array(data).dtype.kind in "fiu"
