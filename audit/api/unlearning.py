@@ -118,7 +118,7 @@ def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:
     None if they hold none, or are not of the data's form, which is refused where the game reads both.
     """
     if isinstance(canaries, tuple):
-        first = _move(canaries[0], data[0], generator) if canaries and data and isinstance(data, tuple) else None
+        first = _move(canaries[0], data[0], generator) if isinstance(data, tuple) and data and canaries else None
         return None if first is None else (first, *canaries[1:])
     if not _can_move(canaries, data):
         return None
