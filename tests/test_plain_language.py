@@ -93,10 +93,10 @@ def read_name(node: ast.AST) -> str | None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("folder", LIMITS)
 def test_rates_stay_within_their_limits(folder: str) -> None:
-    found, limits = measure(folder), LIMITS[folder]
-    above = [name for name in ("where", "phrases", "vague", "of") if getattr(found, name) > getattr(limits, name)]
-    below = [name for name in ("conditions", "comments") if getattr(found, name) < getattr(limits, name)]
-    assert (above, below) == ([], []), found
+    result, limits = measure(folder), LIMITS[folder]
+    above = [name for name in ("where", "phrases", "vague", "of") if getattr(result, name) > getattr(limits, name)]
+    below = [name for name in ("conditions", "comments") if getattr(result, name) < getattr(limits, name)]
+    assert (above, below) == ([], []), result
 
 
 def test_the_ruler_counts_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from audit.execution.recompute import all_bounds, figure, is_equal, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ReportPlace:
     """Where a value of a report is, and what it is compared with."""
 
     report: Any
@@ -62,12 +62,12 @@ def ends_at(course: Any, values: Any, places: Any, total: Any) -> bool:
     return len(values) == len(places) > 0 and unique(places) and rises(places) and places[-1] == (total or places[-1])
 
 
-def step_count(at: Place) -> Any:
+def step_count(at: ReportPlace) -> Any:
     """Return a training's steps, None if its mechanism has no single number."""
     return (at.result["mechanism"] or {}).get("steps")
 
 
-def claims_fit(claims: Any, at: Place) -> bool:
+def claims_fit(claims: Any, at: ReportPlace) -> bool:
     """Return whether claims are alike, and those of an audit of something given are the ones declared to it."""
     alike = all(row[key] == claims[0][key] for row in claims for key in ("adjacency", "unit", "delta"))
     if at.kind not in ("scores", "model") or not alike or "claim_epsilon" not in at.config:
@@ -125,14 +125,14 @@ def dp_sgd_delta(noise: float, rate: float, steps: int, epsilon: float) -> float
     return float(max((chances * gains).sum() + beyond for chances, beyond in columns))
 
 
-def course_fits(course: Any, at: Place) -> bool:
+def course_fits(course: Any, at: ReportPlace) -> bool:
     """Return whether what an accountant charges grows to its claim."""
     claimed = {row["source"]: row["epsilon"] for row in at.result["claims"]}.get(course["accountant"])
     course_fit = ends_at(course, course["epsilon"], course["steps"], step_count(at)) and rises(course["epsilon"])
     return course_fit and is_equal(course["epsilon"][-1], claimed)
 
 
-def bounds_course_fits(course: Any, at: Place) -> bool:
+def bounds_course_fits(course: Any, at: ReportPlace) -> bool:
     """Return whether the bounds over the steps end at a bound of the training."""
     values = next(value for key, value in course.items() if key.startswith(("epsilon", "void")))
     last = [figure(bound) for bound in all_bounds(at.result) if course["label"].split(", ")[1].startswith(bound["estimator"])]
@@ -140,7 +140,7 @@ def bounds_course_fits(course: Any, at: Place) -> bool:
     return ends and any(is_equal(number(values[-1]), value) for value in last)
 
 
-def cost_fits(cost: Any, at: Place) -> bool:
+def cost_fits(cost: Any, at: ReportPlace) -> bool:
     """Return whether costs hold the claims, within the bracket, and end there."""
     results = [row for row in at.report["mechanisms"] if row["name"] in cost["trainings"]]
     claims = {row["source"]: row["epsilon"] for result in results for row in result["claims"]}

@@ -14,7 +14,7 @@ from typing import Any
 
 from audit.execution.recompute import NumberCheck, all_bounds, is_equal, number, rate_upper
 from audit.execution.report_claims import (
-    Place,
+    ReportPlace,
     bounds_course_fits,
     claims_fit,
     cost_fits,
@@ -67,11 +67,11 @@ def check_form(report: Any, check: NumberCheck) -> None:
     kind = first or ("run" if "mechanisms.0.name" in config else report["kind"])
     check_records(report, check)
     if kind in ROWS:
-        _walk(report, "", Place(report=report, config=config, kind=kind), check)
+        _walk(report, "", ReportPlace(report=report, config=config, kind=kind), check)
         check_settings(report, config, check)
 
 
-def _walk(value: Any, path: str, at: Place, check: NumberCheck) -> None:
+def _walk(value: Any, path: str, at: ReportPlace, check: NumberCheck) -> None:
     """Apply the rules of a path to a value, and to all within it."""
     for rule_path, fits in RULES:
         if rule_path == path:
@@ -83,7 +83,7 @@ def _walk(value: Any, path: str, at: Place, check: NumberCheck) -> None:
             _walk(inner, f"{path}.{SHORT.get(name, name)}".removeprefix("."), inside, check)
 
 
-def row_fits(row: Any, at: Place) -> bool:
+def row_fits(row: Any, at: ReportPlace) -> bool:
     """Return whether a check's status and words are those of its figures."""
     value, status, fits = row["value"], row["status"], row["status"] in ("checked", "declared", "gap", "failed")
     if steps_match := re.fullmatch(r"(\d+) taken, (\d+) accounted", value):
@@ -108,7 +108,7 @@ def row_fits(row: Any, at: Place) -> bool:
     return bool(fits and all(at.config["commitment"].replace("null", "") in text for text in words))
 
 
-def look_fits(look: Any, at: Place) -> bool:
+def look_fits(look: Any, at: ReportPlace) -> bool:
     """Return whether the first look has the figures of the attacks and the accuracies."""
     rates = {row["name"]: row["value"] for row in at.result["utility"]}
     areas = [attack["auc"] for game in at.result["games"] for attack in game["attacks"]]
@@ -123,7 +123,7 @@ def look_fits(look: Any, at: Place) -> bool:
     return fits and bool(look["measure"] or look["baseline"] is None) and 0 <= look["chance"] <= 1
 
 
-def rules_fit(rules: Any, at: Place) -> bool:
+def rules_fit(rules: Any, at: ReportPlace) -> bool:
     """Return whether a game's rules fit its audit and its attacks."""
     external, names = at.kind != "run", [attack["scorer"] for attack in at.game["attacks"]]
     fits = rules["substitutes"] == (external and rules["adjacency"] == "replace_one")
@@ -146,7 +146,7 @@ def rules_fit(rules: Any, at: Place) -> bool:
     return bool(fits and (rules["unit"] or {rules["canaries"], rules["runs"]} == {1, int(at.config["records"])}))
 
 
-def audits_fit(row: Any, at: Place) -> bool:
+def audits_fit(row: Any, at: ReportPlace) -> bool:
     """Return whether limits on simulated audits' error follow from their counts."""
     wrong, trials, law = row["wrong"], row["repetitions"], re.search(r"epsilon ([\d.]+)(?:, of (\d+) copies)?", row["law"])
     plain = not row["epsilon"] or bool(re.search("claimed|mu|allows", row["law"]))
@@ -162,7 +162,7 @@ def audits_fit(row: Any, at: Place) -> bool:
     return bool(fits and 0.5 < share < len(at.bounds) + 0.5 and trials <= int(at.config.get("certificates", trials)))
 
 
-def evaluation_fits(value: Any, at: Place) -> bool:
+def evaluation_fits(value: Any, at: ReportPlace) -> bool:
     """Return whether figures over several targets lie between their ends."""
     names, targets = [attack["scorer"] for attack in at.game["attacks"]], value["targets"] + value["spared"]
     rows = [row for scorer in value["scorers"] for row in scorer["figures"]] + [row["auc"] for row in value["groups"]]
@@ -182,14 +182,14 @@ def evaluation_fits(value: Any, at: Place) -> bool:
     return bool(fits and len(value["groups"]) <= len(at.game["groups"]))
 
 
-def comparisons_fit(count: int, at: Place) -> bool:
+def comparisons_fit(count: int, at: ReportPlace) -> bool:
     """Return whether the error is shared by the bounds that are there: fewer only if some were left out for a reason."""
     bounds = [bound for result in at.report["mechanisms"] for bound in all_bounds(result)]
     reasons = re.search(r'"left-out-|"status": "failed"|"watched": \{|"choices": (?!1[,}])', json.dumps(at.report))
     return count == max(len(bounds), 1) or (bool(reasons) and count > len(bounds))
 
 
-def covers(at: Place) -> bool:
+def covers(at: ReportPlace) -> bool:
     """Return whether attack classes are listed as games were played."""
     games = [(result["training"] or result["name"], game) for result in at.report["mechanisms"] for game in result["games"]]
     if any(game["game"]["access"] not in WHITE + BLACK for _, game in games):
@@ -213,7 +213,7 @@ def _secret(rules: Any) -> str:
     return str(rules["access"] if rules["choices"] == 1 and rules["aim"] == "membership" else rules["secret"] or rules["aim"])
 
 
-def gates_fit(gates: Any, at: Place) -> bool:
+def gates_fit(gates: Any, at: ReportPlace) -> bool:
     """Return whether gates are those in config or command, with the report's figures."""
     policy = {path[7:]: float(value) for path, value in at.config.items() if path.startswith("policy.") and value != "null"}
     for name, rate, limit, percent in re.findall(
@@ -247,7 +247,7 @@ def gates_fit(gates: Any, at: Place) -> bool:
     return bool(fits)
 
 
-def classes_fit(classes: int, at: Place) -> bool:
+def classes_fit(classes: int, at: ReportPlace) -> bool:
     """Return whether there are as many classes as a model has outputs, and no fewer than groups and labels."""
     games = [game for result in at.report["mechanisms"] for game in result["games"]]
     labels = {row["label"] for game in games for row in game["records"]} | {
@@ -303,22 +303,22 @@ def plain(text: str) -> str:
         return "none" if text in ("", "null", "[]", "{}") else text
 
 
-def has_claims(at: Place) -> bool:
+def has_claims(at: ReportPlace) -> bool:
     """Return whether anything is claimed of any training."""
     return any(result["claims"] for result in at.report["mechanisms"])
 
 
-def own_settings(at: Place) -> list[str]:
+def own_settings(at: ReportPlace) -> list[str]:
     """Return the settings that the user gave."""
     return [path for path, origin in at.report["origins"] if origin != "default"]
 
 
-def is_total(at: Place) -> bool:
+def is_total(at: ReportPlace) -> bool:
     """Return whether members and nonmembers are all records of the config."""
     return bool(at.report["data"]["train"] + at.report["data"]["pool"] == int(at.config["records"]))
 
 
-def models(at: Place) -> int:
+def models(at: ReportPlace) -> int:
     """Return the models that a game needs."""
     return int(at.game["game"]["runs"] + at.game["game"]["references"])
 
@@ -328,12 +328,12 @@ def is_within(access: str, most: str) -> bool:
     return not {access, most} <= {*OUTPUTS} or OUTPUTS.index(access) <= OUTPUTS.index(most)
 
 
-def blind(at: Place) -> list[Any]:
+def blind(at: ReportPlace) -> list[Any]:
     """Return the rows of checks that the cover repeats."""
     return [row for result in at.report["mechanisms"] for row in result["checks"] if row["code"] == "blind"]
 
 
-def coins(at: Place) -> bool:
+def coins(at: ReportPlace) -> bool:
     """Return whether coins decided in each game."""
     games = [game for result in at.report["mechanisms"] for game in result["games"]]
     return all(game["game"]["inclusion"] == "coins" for game in games)

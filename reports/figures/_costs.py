@@ -8,7 +8,7 @@ from typing import Any
 from audit.core.costs import CostLine, CostSheet
 from reports.figures import _plots
 from reports.figures._plots import Plan
-from reports.figures.accountants import Costs, paint_course, paint_privacy_curve
+from reports.figures.accountants import DrawnCosts, paint_course, paint_privacy_curve
 from reports.words.language import say
 from reports.words.numbers import count, power
 from reports.words.phrases import join_words
@@ -63,13 +63,13 @@ def _is_band(sheet: CostSheet, place: int) -> bool:
     return all(line.claims[place] == line.upper for line in lines)
 
 
-def _costs(sheet: CostSheet, lines: Sequence[CostLine], places: Sequence[float]) -> Costs:
+def _costs(sheet: CostSheet, lines: Sequence[CostLine], places: Sequence[float]) -> DrawnCosts:
     claims = {
         name: [line.claims[place] for line in lines]
         for place, name in enumerate(sheet.accountants)
         if not _is_band(sheet, place)
     }
-    return Costs(claims=claims, places=places, bracket=([line.lower for line in lines], [line.upper for line in lines]))
+    return DrawnCosts(claims=claims, places=places, bracket=([line.lower for line in lines], [line.upper for line in lines]))
 
 
 def drawing(sheet: CostSheet) -> tuple[bytes, bytes]:

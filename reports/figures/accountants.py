@@ -25,7 +25,7 @@ _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class DrawnCosts:
     """Claims by accountant at each of some places on an axis, and the bracket on the truth there."""
 
     claims: Mapping[str, Sequence[float | None]]
@@ -52,7 +52,7 @@ def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[floa
     return _plots.draw(80.0, paint)
 
 
-def paint_privacy_curve(figure: Any, costs: Costs, *, lower: float = 0.0) -> None:
+def paint_privacy_curve(figure: Any, costs: DrawnCosts, *, lower: float = 0.0) -> None:
     """Draw epsilon over delta on what lies above `lower`, a share of the figure's height."""
     axes = _frame(figure, lower, 1 - lower)
     axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(costs.places), max(costs.places)))
@@ -61,7 +61,7 @@ def paint_privacy_curve(figure: Any, costs: Costs, *, lower: float = 0.0) -> Non
     _paint_claims(axes, costs)
 
 
-def paint_course(figure: Any, costs: Costs, orders: Sequence[str], delta: float, *, share: float = 1.0) -> None:
+def paint_course(figure: Any, costs: DrawnCosts, orders: Sequence[str], delta: float, *, share: float = 1.0) -> None:
     """Draw epsilon over the steps on the lower `share` of a figure, with the Renyi order that decides at each.
 
     Names are followed by the last claim over the upper end of the bracket: how much of it is looseness.
@@ -82,7 +82,7 @@ def _frame(figure: Any, lower: float, share: float) -> Any:
     return figure.add_axes((0.075, lower + 0.14 * share, 0.70, 0.82 * share))
 
 
-def _paint_claims(axes: Any, costs: Costs, remarks: Mapping[str, str] = MappingProxyType({})) -> None:
+def _paint_claims(axes: Any, costs: DrawnCosts, remarks: Mapping[str, str] = MappingProxyType({})) -> None:
     """Draw band and lines over what the axis counts, each with its name and remark at its end; what is not finite is left out.
 
     The ends are known once the axis has its limits.

@@ -24,9 +24,9 @@ def _clipped(model: nn.Module, x: Tensor) -> list[Tensor]:
     total = [torch.zeros_like(p) for p in model.parameters()]
     for record in x:
         loss = (model(record[:2]) - record[2]).pow(2).sum()
-        found = torch.autograd.grad(loss, list(model.parameters()))
-        norm = torch.sqrt(sum((g**2).sum() for g in found))  # type: ignore[arg-type]
-        for part, g in zip(total, found, strict=True):
+        result = torch.autograd.grad(loss, list(model.parameters()))
+        norm = torch.sqrt(sum((g**2).sum() for g in result))  # type: ignore[arg-type]
+        for part, g in zip(total, result, strict=True):
             part += g / norm.clamp(min=1.0)
     return total
 

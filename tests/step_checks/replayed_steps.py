@@ -125,12 +125,12 @@ def _autograd(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, cl
     total = {k: torch.zeros_like(v) for k, v in p.items()}
     leaves = {k: v.clone().requires_grad_() for k, v in p.items()}
     for x, y in zip(*batch, strict=True):
-        found = torch.autograd.grad(
+        result = torch.autograd.grad(
             F.binary_cross_entropy_with_logits(x @ leaves["w"] + leaves["b"], (torch.arange(3) == y).float(), reduction="sum"),
             list(leaves.values()),
         )
-        norm = torch.sqrt(sum((v**2).sum() for v in found))  # type: ignore[arg-type]
-        for k, v in zip(total, found, strict=True):
+        norm = torch.sqrt(sum((v**2).sum() for v in result))  # type: ignore[arg-type]
+        for k, v in zip(total, result, strict=True):
             total[k] += v * min(1.0, clip_norm / (float(norm) + 1e-12))
     for k, v in total.items():
         total[k] = v / divisor + torch.normal(0.0, noise_multiplier * clip_norm / divisor, p[k].shape, generator=generator)

@@ -48,8 +48,8 @@ def test_a_right_step_moves_by_one_over_sigma(name: str) -> None:
 )
 def test_a_wrong_step_is_refuted(name: str) -> None:
     findings = replay_function(WRONG[name])
-    found = [finding.status for finding in findings.values()]
-    assert (PropertyStatus.GAP if name in unusual_steps.NOT_FOLLOWED else PropertyStatus.FAILED) in found
+    result = [finding.status for finding in findings.values()]
+    assert (PropertyStatus.GAP if name in unusual_steps.NOT_FOLLOWED else PropertyStatus.FAILED) in result
 
 
 @pytest.mark.parametrize("name", replayed_steps.PROBED)
