@@ -8,8 +8,8 @@ from audit.core.claims import Outcome
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, MechanismResult, Status
-from reports import answer, headline
-from reports.figures import _plots
+from reports import answer, headline, parties
+from reports.figures import _parties, _plots
 from reports.formats import figures
 from reports.headline import GameBound, Headline
 from reports.pages import verdict, without_claim
@@ -19,6 +19,8 @@ from reports.words import named
 from reports.words.language import say
 from reports.words.numbers import at_delta, at_most, confidence, count, down, epsilon, percent, up
 from reports.words.phrases import figure_block, join_sentences, join_words, proof
+
+MOST_TRAININGS = 4  # seen by several parties, that a drawing on the first page has room for
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:
@@ -71,7 +73,14 @@ def names_records(report: AuditReport) -> bool:
 
 
 def picture(report: AuditReport) -> str:
-    """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the leading answer's game."""
+    """Return the drawing of the first page.
+
+    That of all parties if a training is seen by several, else claim and evidence, or if nothing was bounded the ROC of the
+    leading answer's game.
+    """
+    trainings = {(party.training, party.unit) for party in parties.of_report(report)}
+    if 0 < len(trainings) <= MOST_TRAININGS:
+        return _parties.NAME
     if any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         return "overview"
     lead = next(iter(answer.answers(report)), None)

@@ -9,7 +9,7 @@ from reports.figures import _ledger, _parties
 from reports.formats import figures
 from reports.pages import costs, synthetic, terms, training
 from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
-from reports.pages.cover import cover, identity, unprotected_blocks
+from reports.pages.cover import cover, identity, picture, unprotected_blocks
 from reports.pages.reproduction import reproduce
 from reports.tables import report as tables
 from reports.tables.parties import parties as table
@@ -27,9 +27,10 @@ def section(report: AuditReport) -> tuple[Section, ...]:
     results = parties.of_report(report)
     if not results:
         return ()
+    on_cover = picture(report) == _parties.NAME
     blocks = (
         Paragraph(text=say("party.lead")),
-        figure_block(figures.planned(report)[_parties.NAME]),
+        *(() if on_cover else (figure_block(figures.planned(report)[_parties.NAME]),)),
         table(results, report.delta),
         Items(items=tuple(say(f"party.{rule}") for rule in RULES)),
     )
@@ -57,10 +58,10 @@ def _sections(report: AuditReport) -> tuple[Section, ...]:
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
         Section(title="", blocks=cover(report)),
+        *section(report),
         Section(title="", blocks=(Contents(title=say("contents")),)),
         summary(report),
         Section(title=say("attack_classes"), blocks=coverage, level=2),
-        *section(report),
         *((training.shared(report, common),) if common else ()),
         *trainings,
         *costs.section(report),

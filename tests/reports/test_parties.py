@@ -12,8 +12,9 @@ from audit.core.results import AuditReport, MechanismResult
 from reports import parties
 from reports.figures import _plots
 from reports.formats import figures
-from reports.pages.blocks import Mono, Table
-from reports.pages.document import RULES, section, summary
+from reports.pages.blocks import Figure, Mono, Table
+from reports.pages.cover import picture
+from reports.pages.document import RULES, section, sections, summary
 from reports.tables.parties import parties as table
 from reports.words.language import say, speaking
 from tests.reports import sample
@@ -75,6 +76,18 @@ def test_the_page_says_in_plain_words_who_is_protected_from_whom(report: AuditRe
         words = [text for block in page.blocks for text in getattr(block, "items", ())]
         assert words == [say(f"party.{rule}") for rule in RULES]
         assert sum(isinstance(block, Table) for block in page.blocks) == 1
+
+
+def test_the_page_on_parties_leads_the_report_and_its_figure_the_first_page(report: AuditReport) -> None:
+    pages = sections(report)
+    assert [page.title for page in pages[:4]] == ["", say("party.title"), "", say("page.in_plain_words")]
+    assert picture(report) == "parties" and picture(sample.run()) == "overview"
+    drawn = [block.name for page in pages for block in page.blocks if isinstance(block, Figure)]
+    assert drawn.count("parties") == 1
+    several = tuple(replace(result, training=f"{result.training}{copy}") for copy in "abc" for result in report.mechanisms)
+    assert picture(replace(report, mechanisms=several)) == "overview", (
+        "a drawing of six trainings has no room on the first page"
+    )
 
 
 def test_a_report_of_trainings_that_are_the_same_to_all_has_no_such_page() -> None:
