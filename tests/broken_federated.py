@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from audit.core.training import Progress, TrainingJob
+from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated import Federations
 from audit.engine.federated.federated_clients import Workers
 from audit.engine.federated.federated_plan import RecordNoise
@@ -392,3 +393,30 @@ class _ClipByLargest(Federations):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipByLargest(Broken):
     federations = _ClipByLargest
+
+
+class _QuietCount(Federations):
+    """The count behind an adaptive clip norm gets no noise."""
+
+    def _clip_norms(self) -> ClipNorms | None:
+        norms = super()._clip_norms()
+        if norms is not None:
+            norms.deviation = 0.0
+        return norms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietCount(Broken):
+    federations = _QuietCount
+
+
+class _NextClipNorm(Federations):
+    """Noise is scaled by a later and smaller clip norm than updates are clipped to."""
+
+    def draw_noise(self, number: int) -> Tensor:
+        return super().draw_noise(number) * 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextClipNorm(Broken):
+    federations = _NextClipNorm

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals._rounds import ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
+from attacks.signals._rounds import CountProducts, ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps, unit
@@ -63,7 +63,12 @@ class ProductScorer(RoundScorer):
         return score(target, self.attack, self.signal.key)
 
 
-VIEWS: Mapping[str, type[Any]] = {"models": ModelProducts, "sums": SumProducts, "updates": UpdateProducts}
+VIEWS: Mapping[str, type[Any]] = {
+    "models": ModelProducts,
+    "sums": SumProducts,
+    "updates": UpdateProducts,
+    "counts": CountProducts,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,8 @@ class ViewScorer:
 
     Attributes:
         attack: its name, for messages.
-        view: what the party gets: the "models", the "sums", or each of the "updates".
+        view: what the party gets: the "models", the "sums", each of the "updates", or the "counts" behind a clip norm that
+            moves, with one canary client in each federation.
     """
 
     attack: ClassVar[str]

@@ -9,6 +9,7 @@ PLUGINS = {
     "confidences": "logits:Confidences",
     "continuations": "_text_signals:Continuations",
     "extrapolated_exposures": "_text_signals:ExtrapolatedExposures",
+    "count_products": "_rounds:CountProducts",
     "gradient_norms": "_white_box:GradientNorms",
     "hidden": "_white_box:HiddenRepresentations",
     "initial_losses": "_text_signals:InitialLosses",

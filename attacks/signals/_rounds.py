@@ -84,3 +84,17 @@ class UpdateLossDrops(LossDrops):
 
     key = "update_loss_drops"
     source = "updates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountProducts(OnePerStep):
+    """What the steps of an adaptive clip norm say of the one canary client of a federation in each round: 1 if it takes part,
+    plus the noise on the count of updates that are not clipped.
+    """
+
+    key = "count_products"
+    source: ClassVar[str] = "models"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array:
+        """`(N, m, rounds)`."""
+        return canary_reading.sum_groups(models.round_products("counts"), canaries)

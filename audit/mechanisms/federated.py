@@ -36,6 +36,10 @@ OF_EXAMPLES = (
     "claims are about one record of a client; a record may turn its client's whole update, so they count on half of the noise; "
     "several records of one client move no more than its update, and are claimed alike"
 )
+ADAPTIVE = (
+    "the clip norm follows a noisy count of the updates that it does not clip; the claim covers sums and counts together, "
+    "and whoever sees the clip norm of each round sees the counts"
+)
 GROUPS = (2, 10, 100)
 
 
@@ -62,10 +66,14 @@ class Federated:
             client's or removed. A record may turn its client's whole update, which moves by twice the clip norm at most, so
             what is a noise multiplier of s about clients is s / 2 about examples; sampling of clients is not counted there,
             because the client takes part with either set of records.
+        adaptive_clip: `{quantile, rate, share}`: the clip norm, at first `clip_norm`, moves after each round by `rate` towards
+            this quantile of the updates' norms; a noisy count of those below it costs this `share` of the privacy. None keeps
+            it. With noise "central" alone.
         local_steps: and record_rate: of "records": a client's steps in a round, and the chance of a record to be in one.
 
     References:
-        McMahan et al. 2018, arXiv 1710.06963 (central). Kairouz, Liu, Steinke 2021, arXiv 2102.06387 (distributed).
+        McMahan et al. 2018, arXiv 1710.06963 (central). Kairouz, Liu, Steinke 2021, arXiv 2102.06387 (distributed). Andrew et
+        al. 2021, arXiv 1905.03871 (adaptive_clip).
     """
 
     trainer: ClassVar[str] = "federated"
@@ -81,6 +89,7 @@ class Federated:
     unit: str = "client"
     local_steps: int | None = None
     record_rate: float | None = None
+    adaptive_clip: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         checks.clipped_noise(self.clip_norm, self.noise_multiplier)
@@ -95,6 +104,10 @@ class Federated:
                 f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
         self._check_records()
+        if self.adaptive_clip is not None and self.noise != "central":
+            raise ConfigError(
+                f"adaptive_clip with noise '{self.noise}': a server counts and noises; use noise 'central', or leave it out"
+            )
         if not 1 <= self.cohorts <= self.clients or (self.clients % self.cohorts and self.noise == "distributed"):
             raise ConfigError(
                 f"cohorts is {self.cohorts} of {self.clients} clients with noise '{self.noise}'; expected 1 to the number of "
@@ -148,13 +161,16 @@ class Federated:
             "colluders": self.colluders,
             "cohorts": self.cohorts,
             "unit": self.unit,
+            "adaptive_clip": self.adaptive_clip,
         }
 
     def remark(self, setting: MechanismSetting) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
         if self.noise == "records":
             return f"{REMARKS[self.noise]}; {self._group_claims(setting)}"
-        return REMARKS[self.noise] if self.unit == "client" or self.noise == "none" else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
+        remarks = [REMARKS[self.noise]]
+        remarks += [OF_EXAMPLES] if self.unit == "example" and self.noise != "none" else []
+        return "; ".join([*remarks, ADAPTIVE] if self.adaptive_clip is not None else remarks)
 
     def _group_claims(self, setting: MechanismSetting) -> str:
         """Return what the claim about one record leaves a client that holds several.

@@ -1,12 +1,14 @@
 """Federated averaging: many federations of many clients in one tensor program."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from audit import plugins
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
+from audit.engine.federated.adaptive_clip import AdaptiveClipping
 from audit.engine.federated.federated import Federations
 from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
 from audit.engine.federated.foreign_server import ForeignFederations
@@ -27,6 +29,7 @@ class FederatedTrainer:
         dropped: clients of a round who do not reply, under distributed noise.
         colluders: clients with a share of the noise that the parties know.
         cohorts: fixed groups of clients that take turns.
+        adaptive_clip: `{quantile, rate, share}` of a clip norm that moves; from the mechanism.
         unit: "client" for canary clients, which send a crafted update or hold one record each; "example" for canaries that
             are among the records of clients.
         local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
@@ -49,6 +52,7 @@ class FederatedTrainer:
     dropped: int = 0
     colluders: int = 0
     cohorts: int = 1
+    adaptive_clip: Mapping[str, float] | None = None
     unit: str = "client"
     local_steps: int = 5
     local_batch: int | None = None
@@ -112,7 +116,17 @@ class FederatedTrainer:
             example_cap=self.example_cap,
             slots=self.slots,
             hosts=self.hosts if self.unit == "example" else None,
+            adaptive=self._adaptive(),
         )
+
+    def _adaptive(self) -> AdaptiveClipping | None:
+        if self.adaptive_clip is None:
+            return None
+        allowed = [field.name for field in fields(AdaptiveClipping)]
+        for key in self.adaptive_clip:
+            if key not in allowed:
+                raise ConfigError(f"federated.adaptive_clip: unknown key '{key}'. It takes: {', '.join(allowed)}")
+        return AdaptiveClipping(**self.adaptive_clip)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
@@ -128,6 +142,12 @@ class FederatedTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'federated' about one example plants records, and canaries '{job.canaries.kind}' are clients; use "
                 "held_out, or change 'unit' of the mechanism"
+            )
+        crafted = job.canaries.are_gradients and job.canaries.behaviour is None
+        if self.adaptive_clip is not None and (self.server or not crafted):
+            raise UnsupportedMechanism(
+                "adaptive_clip is audited by canary clients that send a crafted update, such as signed_cosine, at a server of "
+                "this package"
             )
         plan = self._plan(len(job.dataset.train))
         return Ensemble(job, (self._foreign(job, plan) if self.server else Federations(job, plan)).run(progress))

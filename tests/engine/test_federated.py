@@ -28,7 +28,9 @@ from audit.data import clients
 from audit.engine.compile_c import library
 from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
 from audit.engine.compiled.compiled_mlp import SOURCE
+from audit.engine.federated.adaptive_clip import AdaptiveClipping, ClipNorms
 from audit.engine.federated.federated import clipped_updates
+from audit.engine.federated.federated_canaries import streams
 from audit.engine.federated.federated_plan import LocalTraining, batches, split
 from audit.models.build import parameter_count, starting
 from audit.stats.curves import tradeoff
@@ -77,7 +79,9 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
     rounds = provided.steps * plan.cohorts
     coins = seed.child("batches").numpy().random((rounds, plan.clients + len(provided.canaries))) < provided.sample_rate
     clip_norm = None if provided.noisy is None else provided.noisy.clip_norm
+    adaptive = plan._adaptive()
     for number in range(rounds):
+        short = 0
         taking_part = np.flatnonzero(coins[number, : plan.clients])
         taking_part = taking_part[taking_part % plan.cohorts == number % plan.cohorts]
         total = [torch.zeros_like(parameter) for parameter in module.parameters()]
@@ -85,6 +89,7 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
             chosen, real = batches(sizes[taking_part], local, seed.child("local", number).numpy())
         for place, client in enumerate(taking_part):
             if sizes[client] == 0:
+                short += 1
                 continue
             own = starting(provided.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
             own.load_state_dict(module.state_dict())
@@ -97,6 +102,7 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
                 optimizer.step()
             update = [old.detach() - new.detach() for old, new in zip(module.parameters(), own.parameters(), strict=True)]
             norm = float(torch.cat([part.flatten() for part in update]).norm())
+            short += clip_norm is not None and norm <= clip_norm
             weight = 1.0 if plan.example_cap is None else min(1.0, sizes[client] / plan.example_cap)
             factor = weight * (1.0 if clip_norm is None else min(1.0, clip_norm / norm))
             total = [full + factor * part for full, part in zip(total, update, strict=True)]
@@ -105,6 +111,9 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
                 parameter.sub_(
                     provided.optimizer["learning_rate"] * full * plan.cohorts / (provided.sample_rate * plan.clients)
                 )
+        if adaptive is not None and clip_norm is not None:
+            share = (short - len(taking_part) / 2) / (provided.sample_rate * plan.clients) + 0.5
+            clip_norm *= float(np.exp(-adaptive.rate * (share - adaptive.quantile)))
     return {name: value.detach().numpy() for name, value in module.named_parameters()}
 
 
@@ -120,6 +129,7 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
         (0.0, 1.0, {"split": "column", "clients": 9, "example_cap": 4}),
         (0.0, 1.0, {"split": "column", "clients": 9, "example_cap": 4, "compile": "on"}),
         (0.0, 0.5, {"local_batch": None, "compile": "on"}),
+        (0.0, 0.5, {"adaptive_clip": {"quantile": 0.3, "rate": 1.0}}),
     ],
 )
 def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
@@ -480,3 +490,32 @@ def test_updates_that_overflow_in_compiled_steps_count_as_zero() -> None:
     provided = replace(provided, dataset=replace(provided.dataset, train=huge))
     done = trainer(compile="on", local_learning_rate=1e30).fit(provided, cases.silent).models
     assert done.executed.skipped.min() > 0 and all(np.isfinite(value).all() for value in done.weights.values())
+
+
+def test_an_adaptive_clip_norm_comes_to_the_quantile_of_the_norms() -> None:
+    updates = torch.eye(40) * torch.linspace(0.1, 4.0, 40)[:, None]
+    settings = AdaptiveClipping(quantile=0.8, rate=0.3)
+    norms = ClipNorms(
+        settings, clients=40, deviation=2.0, clip_norm=0.5, streams=streams([Seed(3)], "n"), like=torch.zeros(1, 40)
+    )
+    for _ in range(200):
+        norms.take(updates, torch.zeros(40, dtype=torch.int64))
+        norms.advance(None)
+    assert float(norms.ratios[0]) * 0.5 == pytest.approx(3.2, rel=0.15)
+
+
+def test_the_sum_and_the_count_of_an_adaptive_clip_norm_have_together_the_noise_that_is_claimed() -> None:
+    settings, claimed = AdaptiveClipping(share=0.2), 3.0
+    one = replace(job(noise=claimed, rounds=300, canaries=1), included=np.array([[True], [False]]))
+    extra = trainer(adaptive_clip={"share": 0.2, "rate": 0.01}, local_steps=1).fit(one, cases.silent).models.extra
+    sums, counts = (extra[f"{name}/products"][:, 0] for name in ("models", "counts"))
+    assert sums.mean(1) == pytest.approx([1, 0], abs=0.6) and counts.mean(1) == pytest.approx([1, 0], abs=1.2)
+    assert sums.std(1) == pytest.approx([claimed * settings.sum_noise] * 2, rel=0.15)
+    assert counts.std(1) == pytest.approx([2 * settings.count_noise(claimed)] * 2, rel=0.15)
+    assert 1 / claimed**2 == pytest.approx((claimed * settings.sum_noise) ** -2 + (2 * settings.count_noise(claimed)) ** -2)
+
+
+@pytest.mark.parametrize("wrong", [{"quantile": 1.0}, {"share": 0.0}, {"rate": -1.0}, {"median": 0.5}])
+def test_adaptive_clipping_that_says_nothing_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="adaptive_clip"):
+        trainer(adaptive_clip=wrong)

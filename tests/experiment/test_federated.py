@@ -393,6 +393,34 @@ def test_an_owner_s_claim_is_about_who_sees_least(tmp_path: Path) -> None:
     ]
 
 
+ADAPTIVE = "mechanisms.fed.adaptive_clip={quantile: 0.5, rate: 0.2, share: 0.1}"
+COUNTS = (
+    *MODELS,
+    ADAPTIVE,
+    "games.clients.count=1",
+    "games.clients.runs=60",
+    "games.clients.scorers=[model_product, {kind: round_exactness, view: counts}]",
+    "games.clients.estimators=[{kind: fdp_rank, statistic: rank}]",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", [(*MODELS, ADAPTIVE), COUNTS])
+def test_a_clip_norm_that_follows_the_clients_is_claimed_like_one_that_stays(
+    overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
+    fixed = assemble.assemble(parse(CONFIG, MODELS).config).design.training_designs[-1].mechanism
+    assert results["released models"].mechanism == fixed
+    assert refuted(results) == set() and failed(results) == set()
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("bug", "overrides"), [("QuietCount", COUNTS), ("NextClipNorm", (*MODELS, ADAPTIVE))])
+def test_a_wrong_clip_norm_that_follows_the_clients_is_refuted(bug: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
+    assert refuted(audited(tmp_path, *overrides, f"mechanisms.fed.trainer.kind=tests.broken_federated:{bug}"))
+
+
 SERVER = "mechanisms.fed.trainer={kind: federated, local_steps: 1, server: 'tests.federated_servers:%s'}"
 
 

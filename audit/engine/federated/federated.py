@@ -14,6 +14,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.device import find_device
+from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated.federated_clients import CACHE_CLIENTS, Workers
 from audit.engine.federated.federated_measures import RoundMeasures
@@ -80,6 +81,21 @@ class Federations:
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.arriving = np.stack([self._arrivals(*pair) for pair in zip(job.seeds, self.coins, strict=True)])
         self.streams = streams(job.seeds, "noise")
+        self.clip_norms = self._clip_norms()
+
+    def _clip_norms(self) -> ClipNorms | None:
+        """Return clip norms that move, None if they stay; what is summed is in units of a clip norm over the first one."""
+        settings, private = self.plan.adaptive, self.private
+        if settings is None or private is None:
+            return None
+        return ClipNorms(
+            settings,
+            clients=self.denominator,
+            deviation=settings.count_noise(private.noise_multiplier),
+            clip_norm=private.clip_norm,
+            streams=streams(self.job.seeds, "count noise"),
+            like=self.served,
+        )
 
     def _planted(self) -> PlantedCanaries:
         """Return the canaries: crafted updates, records of their own clients, or records among those of hosts."""
@@ -169,9 +185,10 @@ class Federations:
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
         before = self.served.clone()
-        self.move(model_release, total)
+        ratio = 1.0 if self.clip_norms is None else self.clip_norms.ratios.to(total.dtype).unsqueeze(1)
+        self.move(model_release * ratio, total * ratio)
         known = background + self.known_noise(number)
-        model_sum = self.released_sums.sum_behind(before, self.served, model_release)
+        model_sum = self.released_sums.sum_behind(before, self.served, model_release * ratio) / ratio
         sight = RoundSight(
             models=before,
             present=present,
@@ -179,6 +196,7 @@ class Federations:
             residuals={"sums": noisy_sum - known, "models": model_sum - known},
             released=self.served,
             update_noise=self.update_noise(),
+            counts=None if self.clip_norms is None else self.clip_norms.advance(self.canaries.clipped_alone(present)),
         )
         self._note(number, self.canaries.observe(sight), signals)
 
@@ -209,7 +227,8 @@ class Federations:
                 measures.note_inside(owner, client_updates.private)
             blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, read_number))
             for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
-                products, finite = self.clipped(updates, self.weights[owners, numbers])
+                scaled = updates if self.clip_norms is None else self.clip_norms.take(updates, owners)
+                products, finite = self.clipped(scaled, self.weights[owners, numbers])
                 self.take_arrivals(owners)
                 self.canaries.arrive(owners, numbers, products)
                 total.index_add_(0, owners, products)
@@ -287,7 +306,8 @@ class Federations:
     def _spread(self, number: int) -> Tensor:
         """Return how much larger the noise of the sum is than the accounted one, of an update or of the sum itself `(N,)`."""
         if self.plan.noise != "local":
-            return torch.ones(self.count, device=self.served.device)
+            spread = 1.0 if self.plan.adaptive is None else self.plan.adaptive.sum_noise
+            return torch.full((self.count,), spread, device=self.served.device)
         replies = self.arriving[:, number, : self.plan.clients].sum(1)
         return torch.from_numpy(np.sqrt(replies)).to(self.served)
 

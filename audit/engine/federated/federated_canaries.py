@@ -33,6 +33,7 @@ class RoundSight:
         residuals: by source, "sums" and "models": `(N, width)` what was released without what the adversary knows of it.
         released: `(N, width)` the models after the round.
         update_noise: noise multiplier of a single update as it arrives.
+        counts: `(N,)` what noisy counts of updates that are not clipped say beyond the honest clients' part; None without.
     """
 
     models: Tensor
@@ -40,6 +41,7 @@ class RoundSight:
     residuals: Mapping[str, Tensor]
     released: Tensor
     update_noise: float
+    counts: Tensor | None = None
 
 
 class PlantedCanaries(Protocol):
@@ -61,6 +63,12 @@ class PlantedCanaries(Protocol):
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
         """Add what canary clients send to `total` `(N, width)`; return their largest norm `(N,)`, None without them."""
+
+    def clipped_alone(self, present: Tensor) -> Tensor | None:
+        """Return what the only canary client of each federation adds to a count `(N,)`; None if there are none or several.
+
+        Several would move the clip norm of the clients, so they are not counted.
+        """
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note honest clients' updates `(k, width)` as they enter the sum of federations `owner`."""
@@ -124,6 +132,10 @@ class CanaryClients:
             norms = self.uploads.norm(dim=1) * mask
         return norms.amax(1)
 
+    def clipped_alone(self, present: Tensor) -> Tensor | None:
+        """Return -1/2 for the one canary client if it takes part and is in: its update is far longer than any clip norm."""
+        return (present[:, -1] & self.included[:, 0]).double() * -0.5 if self.slots == 1 else None
+
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note nothing: no honest client's update hangs on a canary."""
 
@@ -140,6 +152,8 @@ class CanaryClients:
         }
         if "updates" in self.sources:
             signals["updates/products"] = self._arriving(sight.present[:, -self.slots :], sight.update_noise)
+        if sight.counts is not None and self.slots == 1 and "models" in self.sources:
+            signals["counts/products"] = (-2 * sight.counts).float().unsqueeze(1)
         return signals
 
     def _arriving(self, present: Tensor, deviation: float) -> Tensor:

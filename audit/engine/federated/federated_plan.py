@@ -10,6 +10,7 @@ from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data import clients
 from audit.engine.compiled.compiled_gradients import COMPILE
+from audit.engine.federated.adaptive_clip import AdaptiveClipping
 
 SPLITS = ("uniform", "dirichlet", "column")
 
@@ -75,6 +76,7 @@ class RoundPlan:
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
         slots: clients trained at once.
         hosts: clients that hold canary examples among their records; None if canaries are clients.
+        adaptive: how the clip norm moves; None if it stays.
     """
 
     clients: int
@@ -89,6 +91,7 @@ class RoundPlan:
     example_cap: int | None = None
     slots: int = 64
     hosts: int | None = None
+    adaptive: AdaptiveClipping | None = None
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:

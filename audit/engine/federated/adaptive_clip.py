@@ -1,0 +1,98 @@
+"""A clip norm that follows the clients: after each round it moves by a noisy count of the updates that it did not clip."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from audit.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveClipping:
+    """How a clip norm follows a quantile of the norms of updates.
+
+    Attributes:
+        quantile: share of the updates that are to be shorter than the clip norm.
+        rate: of the clip norm's geometric steps.
+        share: of the privacy that the count costs: sums and counts together have the noise multiplier that is claimed.
+
+    References:
+        Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv 1905.03871, algorithm 1 and theorem 1.
+    """
+
+    quantile: float = 0.5
+    rate: float = 0.2
+    share: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (0 < self.quantile < 1 and 0 < self.share < 1 and 0 < self.rate < math.inf):
+            raise ConfigError(
+                f"adaptive_clip has quantile {self.quantile:g}, share {self.share:g}, rate {self.rate:g}; expected two numbers "
+                "between 0 and 1, and one above 0"
+            )
+
+    @property
+    def sum_noise(self) -> float:
+        """Return how much larger the noise of the sum is than without a count."""
+        return 1 / math.sqrt(1 - self.share)
+
+    def count_noise(self, noise_multiplier: float) -> float:
+        """Return the deviation of the noise on a count to which each client adds 1/2 or -1/2."""
+        return noise_multiplier / (2 * math.sqrt(self.share))
+
+
+class ClipNorms:
+    """The clip norms of N federations over the rounds, over the first one.
+
+    Args:
+        settings: how they move.
+        clients: of a round in expectation, a public constant.
+        deviation: of the noise on a count.
+        clip_norm: the first one.
+        streams: of each federation's noise.
+        like: `(N, width)` models.
+    """
+
+    def __init__(
+        self,
+        settings: AdaptiveClipping,
+        *,
+        clients: float,
+        deviation: float,
+        clip_norm: float,
+        streams: list[torch.Generator],
+        like: Tensor,
+    ) -> None:
+        self.settings, self.clients, self.deviation = settings, clients, deviation
+        self.clip_norm, self.streams = clip_norm, streams
+        self.ratios = torch.ones(len(like), dtype=torch.float64, device=like.device)
+        self.counts = torch.zeros_like(self.ratios)
+
+    def take(self, updates: Tensor, owners: Tensor) -> Tensor:
+        """Return updates `(k, width)` over the ratio of their federation, and count them."""
+        scaled = updates / self.ratios[owners].to(updates.dtype).unsqueeze(1)
+        norms = torch.linalg.vector_norm(scaled, dim=1, dtype=torch.float64)
+        short = norms <= self.clip_norm
+        self.counts.index_add_(0, owners, short.double() - 0.5)
+        return scaled
+
+    def count_noise(self) -> Tensor:
+        """Return the noise of a round's counts `(N,)`."""
+        draws = torch.stack([torch.randn((), generator=stream, dtype=torch.float64) for stream in self.streams])
+        return draws.to(self.counts.device) * self.deviation
+
+    def advance(self, others: Tensor | None) -> Tensor:
+        """Move the clip norms; return what the counts say beyond the honest clients' part, `(N,)`.
+
+        Args:
+            others: what canary clients add to the counts, None if they are not counted.
+        """
+        unknown = self.count_noise() if others is None else self.count_noise() + others
+        share = (self.counts + unknown) / self.clients + 0.5
+        self.ratios *= torch.exp(-self.settings.rate * (share - self.settings.quantile))
+        if not bool(self.ratios.isfinite().all()):
+            raise ConfigError("a clip norm left all bounds; use a smaller adaptive_clip.rate, or a larger share")
+        self.counts.zero_()
+        return unknown
