@@ -130,6 +130,10 @@ class CanaryExamples:
         self.sight.updates.zero_()
         return None
 
+    def clipped_alone(self, present: Tensor) -> Tensor | None:
+        """Return None: clip norms that move are audited by crafted updates."""
+        return None
+
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Keep the hosts' updates."""
         of_hosts = client < self.sight.updates.shape[1]
@@ -200,6 +204,10 @@ class RecordClients:
             return (self.previous - self.served)[federation]
         rows = (self.sight.first + client).view(-1, 1, 1).expand(-1, self.workers.local.steps, 1)
         return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool)).moves
+
+    def clipped_alone(self, present: Tensor) -> Tensor | None:
+        """Return None: clip norms that move are audited by crafted updates."""
+        return None
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note nothing: no honest client's update hangs on a canary."""
