@@ -69,7 +69,8 @@ def replay(
     own = neighbours.own_pairs(data)
     pairs = own or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
     decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
-    results = search(function, pairs, claim, varied=own is None and unit is None, decide=decide, progress=progress)
+    pool = functools.partial(neighbours.PairPool, data, relation, (low, high)) if own is None and unit is None else None
+    results = search(function, pairs, claim, pool=pool, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
         name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds

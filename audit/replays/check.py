@@ -74,7 +74,8 @@ def _threshold(recording: Recording, rows: NoiseRows, place: int) -> tuple[int, 
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
 _SLOW = 0.3  # seconds of a run from which one path of each pair has to do
-_PATHS = 8  # of a program that compares
+_PATHS = 8  # of a program that compares; half as many of one that releases several numbers
+_OUTCOMES = 12  # comparisons with an outcome that is changed
 _HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
 
 
@@ -130,13 +131,13 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
         if passes and attempts:  # noise kept to the end tells which comparisons the data can change
             replays += _near_decisions(program, attempts[0], replays)
             passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
-        if passes and program.seconds <= _SLOW and any(entry.kind == EVENT for entry in replays[0][0][0].recording.releases):
-            replays += _far_paths(program, pair, schedule)
+        if passes and program.seconds <= _SLOW and len(replays[0][0][0].recording.releases) > 1:
+            replays += _far_paths(program, pair, replays[0], claim)
             passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
         worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
         if passes:
             return _result(name, pair, worst, claim, ReplayVerdict.PROVED)
-        attempts.append(replays[-1])
+        attempts.append(next(attempt for attempt in replays if not _passes(attempt[1], claim)))
     accusation, runs = _accuse(program, attempts, claim)
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
@@ -153,18 +154,32 @@ def _replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Atte
     return (first, second), compare(first, second), sides
 
 
-def _far_paths(program: Program, pair: tuple[Any, Any], schedule: Schedule) -> list[Attempt]:
-    """Return replays of paths on which comparisons come out as they seldom do, since each path has its own loss.
+def _far_paths(program: Program, pair: tuple[Any, Any], seen: Attempt, claim: ReplayClaim) -> list[Attempt]:
+    """Return replays of paths that are seldom taken, since each path has its own loss: with draws farther out.
 
-    If nothing but comparisons is released, any outcomes may be handed in; else draws are farther out.
+    If nothing but comparisons is released, any outcomes may be handed in: random ones, then the worst with one changed at a
+    time.
     """
+    records, schedule = seen[0][0].recording.releases, seen[0][0].recording.schedule
+    compares, decides = (test(entry.kind == EVENT for entry in records) for test in (any, all))
     replays = []
-    for i in range(_PATHS):
+    for i in range(_PATHS if compares else _PATHS // 2):
         sides = pair[:: (-1) ** i]
-        first = program.run(sides[0], Recording(seed=i, schedule=schedule, coins_for_events=True))
-        if any(entry.kind != EVENT for entry in first.recording.releases):
-            first = program.run(sides[0], Recording(seed=i, schedule=schedule, spread=4.0 if i % 4 < 2 else 25.0))
+        spread = (4.0 if i % 4 < 2 else 25.0) if compares or claim.delta == 0 else 1.0
+        terms: dict[str, Any] = {"outcomes": []} if decides else {"spread": spread}
+        first = program.run(sides[0], Recording(seed=3 + i, schedule=schedule, **terms))
         replays.append(_replay(program, sides, first))
+        if not _passes(replays[-1][1], claim):
+            return replays
+    worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
+    for place in range(_OUTCOMES if decides else 0):
+        (first, _), _, sides = worst
+        outcomes = [bool(part) for entry in first.recording.releases for part in np.ravel(entry.output)]
+        if place < len(outcomes):
+            outcomes[place] = not outcomes[place]
+            recording = Recording(seed=first.recording.seed, schedule=schedule, outcomes=outcomes)
+            replays.append(_replay(program, sides, program.run(sides[0], recording)))
+            worst = max(worst, replays[-1], key=lambda attempt: _loss(attempt[1], claim))
     return replays
 
 

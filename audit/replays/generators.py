@@ -217,6 +217,12 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         if recording is not None and seed:
             _note_seed(recording, self, seed[0])
 
+    @property
+    def bit_generator(self) -> Any:
+        """The source of bits, which tells all draws: what the program does with it is not followed."""
+        _running().gaps.append("the state of a generator, which the program reads")
+        return super().bit_generator
+
     def spawn(self, n_children: int) -> Any:
         """Return other generators; all draw from the recording."""
         return [FollowedGenerator() for _ in range(n_children)]
@@ -245,6 +251,11 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
         return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
+
+    def get_state(self, legacy: bool = True) -> Any:
+        """Return a state, which tells all draws: what the program does with it is not followed."""
+        _running().gaps.append("the state of a generator, which the program reads")
+        return super().get_state(legacy)
 
     def tomaxint(self, size: Any = None) -> Any:
         """Return plain whole numbers, which are not followed."""
@@ -341,6 +352,13 @@ class FollowedRandom(random.Random):
         items = list(population)
         return [items[i] for i in choose(len(items), k, False, None).tolist()]
 
+    def getstate(self) -> Any:
+        """Return a state, which tells all draws: what the program does with it is not followed."""
+        recording = active()
+        if recording is not None:
+            recording.gaps.append("the state of a generator, which the program reads")
+        return super().getstate()
+
     def getrandbits(self, k: int) -> int:
         """Return plain bits, which are not followed."""
         _running().gaps.append("bits of random.getrandbits")
@@ -365,7 +383,7 @@ def _or_constant(name: str, method: Any) -> Any:
 
 for _followed, _plain in ((FollowedGenerator, np.random.Generator), (FollowedRandomState, np.random.RandomState)):
     for _name, _method in {**vars(_Sources), **vars(_followed)}.items():
-        if hasattr(_plain, _name) and not _name.startswith("__") and _name != "seed":
+        if hasattr(_plain, _name) and not _name.startswith("__") and _name not in ("seed", "bit_generator"):
             setattr(_followed, _name, _or_constant(_name, _method))
 for _name, _method in list(vars(FollowedRandom).items()):
     if not _name.startswith("__") and _name != "seed":

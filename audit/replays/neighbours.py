@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.replays.surviving import leaves
 
 MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
 _SHARES = (0.45, 0.15, 0.15)  # of the pairs that each data set gets; the walk has the others
+_HOSTILE = ("a record of NaN", "an infinite record")
+_MOST_CONSTANTS, _LARGEST = 40, 200  # of the code of a program; records of a random data set
 NamedPair = tuple[str, Any, Any]
 
 
@@ -285,32 +287,57 @@ def _stack_frames(data: Any, row: Any) -> Any:
     return {name: [*data[name].tolist(), *row[name].tolist()] for name in data.columns}
 
 
-def vary(pair: tuple[Any, Any], stream: np.random.Generator, most: int = 32) -> tuple[Any, Any] | None:
-    """Return the pair with some of the records that both data sets hold left out, repeated or moved past the one that differs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPair:
+    """A pair made of records of a pool: `places` are those that both data sets hold; `record` comes before `position`."""
 
-    None for data sets that do not differ by one record that is added, removed or replaced, all others equal to the last bit.
-    """
-    sides = RecordList(pair[0]), RecordList(pair[1])
-    atoms = [[list(leaves(side.get(i))) for i in range(side.count)] for side in sides]
-    shortest = min(side.count for side in sides)
-    before = next((i for i in range(shortest) if atoms[0][i] != atoms[1][i]), shortest)
-    common = shortest - (sides[0].count == sides[1].count)
-    rest = [part[before + side.count - common :] for part, side in zip(atoms, sides, strict=True)]
-    if before > common or rest[0] != rest[1] or abs(sides[0].count - sides[1].count) > 1:
-        return None
-    selection = [place for place in range(common) if stream.random() > 0.1] or list(range(common))
-    if selection and stream.random() < 0.7:
-        copies = [int(stream.choice(selection))] * int(stream.choice([1, 2, 8]))
-        selection = selection + copies if stream.random() < 0.7 else copies + selection
-    selection = selection[:most]
-    split = min(before, len(selection)) if stream.random() < 0.7 else int(stream.integers(len(selection) + 1))
+    places: tuple[int, ...]
+    position: int
+    record: int
+    other: int | None
 
-    def rebuild(side: RecordList) -> Any:
-        own = side.count - common  # 1 if it holds the record that differs, at `before`
-        places = [place if place < before else place + own for place in selection]
-        return side.take([*places[:split], *range(before, before + own), *places[split:]])
 
-    return rebuild(sides[0]), rebuild(sides[1])
+class PairPool:
+    """Random pairs of neighbours: of the records of a data set, of strangers, of numbers and texts in the program's code."""
+
+    def __init__(
+        self, data: Any, adjacency: Adjacency, ends: tuple[float | None, float | None], constants: Sequence[Any]
+    ) -> None:
+        records, whole = RecordList(data), data
+        model = records.get(0)
+        strangers = [record for text, record in _strangers(records, ends) if text not in _HOSTILE]
+        for item in constants[:_MOST_CONSTANTS]:
+            values = [item] if isinstance(item, str) or not math.isfinite(item) else [item, item + 1e-3, item - 1e-3]
+            strangers += [record for value in values if (record := _fill(model, value)) is not None]
+        for record in strangers:
+            whole = RecordList(whole).append(record)
+        self.records, self.replaces = RecordList(whole), adjacency is Adjacency.REPLACE_ONE
+        self.sizes = [0, 1, 2, 3, 4, 6, 8, 12, min(records.count, _LARGEST)]
+        self.sizes += [int(item) + i for item in constants if type(item) is int and 1 < item < _LARGEST for i in (-1, 0)]
+
+    def draw(self, stream: np.random.Generator, best: DrawnPair | None) -> DrawnPair:
+        """Return a fresh pair, or the best one with a change."""
+        count = self.records.count
+        record, other = (int(i) for i in stream.integers(count, size=2))
+        if best is None or stream.random() < 0.5:
+            size = int(stream.choice(self.sizes))
+            kinds = stream.integers(count, size=stream.choice([1, 2, count]))  # data sets of one or two records, repeated
+            places = [int(i) for i in stream.choice(kinds, size)] if size else []
+        else:
+            places = [place for place in best.places if stream.random() > 0.1]
+            record = best.record if stream.random() < 0.8 else record
+            if stream.random() < 0.7:
+                copied = int(stream.choice(places)) if places and stream.random() < 0.5 else int(stream.integers(count))
+                places += [copied] * int(stream.choice([1, 2, 8]))
+            places = places[:_LARGEST]
+        position = int(stream.choice([0, len(places), int(stream.integers(len(places) + 1))]))
+        return DrawnPair(places=tuple(places), position=position, record=record, other=other if self.replaces else None)
+
+    def build(self, pair: DrawnPair) -> tuple[Any, Any]:
+        """Return the two data sets."""
+        before, after = pair.places[: pair.position], pair.places[pair.position :]
+        second = [*before, *(() if pair.other is None else (pair.other,)), *after]
+        return self.records.take([*before, pair.record, *after]), self.records.take(second)
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ Another library of arrays plugs in by making its noise from the same base draws:
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -90,7 +91,7 @@ class Recording:
         schedule: Schedule | None = None,
         spread: float = 1.0,
         chosen: dict[int, float] | None = None,
-        coins_for_events: bool = False,
+        outcomes: Sequence[bool] | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
@@ -101,7 +102,8 @@ class Recording:
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
-        self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
+        self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons; then coins
+        self._coins = np.random.default_rng(seed)
         self.chosen = chosen or {}  # values of some draws, by index
         self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
@@ -145,8 +147,11 @@ class Recording:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
         site = self._draw_site(rows) if self.at_return else find_site()
         count = len(self.releases)
-        if kind == EVENT and self.coins_for_events is not None:
-            output = self.coins_for_events.random(np.shape(output)) < 0.5
+        if kind == EVENT and self.outcomes is not None:
+            size = int(np.size(output))
+            chosen, self.outcomes = self.outcomes[:size], self.outcomes[size:]
+            coins = self._coins.random(size - len(chosen)) < 0.5
+            output = np.array([*chosen, *coins], dtype=bool).reshape(np.shape(output))
         entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
         if self.frozen is not None and self.divergence is None:
             self.divergence = self._difference(entry, count)

@@ -1,4 +1,4 @@
-"""The replay of a program on many pairs: until one refutes it, which is shrunk, or all are tried and the worst is varied."""
+"""The replay of a program on many pairs: until one refutes it, which is shrunk; if all are proved, random ones as well."""
 
 import math
 import time
@@ -12,11 +12,11 @@ from audit import plugins
 from audit.core.errors import ConfigError
 from audit.replays.check import PairResult, ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
-from audit.replays.neighbours import NamedPair, shrink, vary
+from audit.replays.neighbours import NamedPair, PairPool, shrink
 from audit.replays.run import Program
 
 _SHRINKING_SECONDS = 10.0
-_STARTS, _PATIENCE, _VARYING_SECONDS = 4, 60, 2.0  # of the processor; ten times as long by the clock
+_RANDOM_SECONDS = 2.0  # of the processor; ten times as long by the clock
 Decide = Callable[[Program, tuple[Any, Any], ReplayClaim], str | None]
 
 
@@ -25,15 +25,14 @@ def search(
     pairs: Sequence[NamedPair],
     claim: ReplayClaim,
     *,
-    varied: bool = False,
+    pool: Callable[[Sequence[Any]], PairPool] | None = None,
     decide: Decide | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PairResult]:
     """Return the result of each pair; the first that refutes the claim is the last, shrunk to the smallest that still does.
 
-    If all are proved below the claim and `varied`, the worst pair is varied towards a larger loss, which is one result more;
-    its data sets must be records that may be left out, repeated and moved. If some are left open, `decide` says why the worst
-    of them refutes it, or None.
+    If all are proved, random pairs of a `pool`, which is given the constants of the program's code, are tried towards a larger
+    loss: the worst is one result more. If some are left open, `decide` says why the worst of them refutes it, or None.
 
     Raises:
         ConfigError: the function cannot be called.
@@ -50,8 +49,8 @@ def search(
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
-    if varied and all(result.verdict is ReplayVerdict.PROVED for result in results):
-        results += _climb(program, results, claim)
+    if pool is not None and all(result.verdict is ReplayVerdict.PROVED for result in results):
+        results += _try_random(program, pool(program.surroundings.constants), results, claim)
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
@@ -69,35 +68,21 @@ def _may_break(result: PairResult, claim: ReplayClaim) -> bool:
     return not math.isfinite(result.loss) or result.loss > (claim.epsilon if claim.mu is None else claim.mu)
 
 
-def _climb(program: Program, results: Sequence[PairResult], claim: ReplayClaim) -> list[PairResult]:
-    """Return the pair of the largest loss that random changes of the worst ones reach; none if no loss is larger.
-
-    A program that reaches its claim is left alone: its noise was made for such a pair. Of pairs of one loss one is varied, of
-    those that move nothing none.
-    """
-    ranked = sorted({result.loss: result for result in results if result.loss > 0}.values(), key=lambda result: -result.loss)
-    if not ranked or not _is_below(ranked[0], claim):
-        return []
-    best, stream = ranked[0], np.random.default_rng(0)
-    end, latest = time.process_time() + _VARYING_SECONDS, time.perf_counter() + 10 * _VARYING_SECONDS
-    for start in ranked[:_STARTS]:
-        current, tries = start, 0
-        while tries < _PATIENCE:  # changes since the loss grew
-            pair = vary((current.data, current.neighbour), stream)
-            if pair is None or time.process_time() > end or time.perf_counter() > latest:
-                break
-            attempt = check_pair(program, pair, claim, "the worst pair, varied")
-            tries = 0 if attempt.loss > current.loss else tries + 1
-            current = attempt if not attempt.loss < current.loss else current
-            if not _is_below(current, claim):
-                return [current]
-        best = max(best, current, key=lambda result: result.loss)
-    return [best] if best.loss > ranked[0].loss else []
-
-
-def _is_below(result: PairResult, claim: ReplayClaim) -> bool:
-    bound = claim.epsilon if claim.mu is None else claim.mu
-    return result.verdict is ReplayVerdict.PROVED and result.loss < bound * (1 - 1e-6)
+def _try_random(program: Program, pool: PairPool, results: Sequence[PairResult], claim: ReplayClaim) -> list[PairResult]:
+    """Return the first random pair that is not proved, or else that of the largest loss if no earlier pair has so much."""
+    before = max((result.loss for result in results), default=0.0)
+    worst: PairResult | None = None
+    best, largest, stream = None, -1.0, np.random.default_rng(0)
+    end, latest = time.process_time() + _RANDOM_SECONDS, time.perf_counter() + 10 * _RANDOM_SECONDS
+    while time.process_time() < end and time.perf_counter() < latest:
+        drawn = pool.draw(stream, best)
+        attempt = check_pair(program, pool.build(drawn), claim, "a random pair")
+        if attempt.verdict is not ReplayVerdict.PROVED:
+            return [attempt]
+        if attempt.loss >= largest:
+            best, largest = drawn, attempt.loss
+            worst = attempt if largest > before else worst
+    return [] if worst is None else [worst]
 
 
 def _shrink(program: Program, result: PairResult, claim: ReplayClaim) -> PairResult:

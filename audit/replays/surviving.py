@@ -4,11 +4,13 @@ import contextlib
 import copy
 import dataclasses
 import io
+import itertools
 import logging
 import os
 import sys
 import types
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,18 @@ _SKIP = (
     logging.Handler,
 )
 _DEEPEST = 12
+_STANDARD, _PACKAGE = os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))
+_MOST_ITEMS = 10_000  # of an iterator in the result
 _files: list[dict[str, int]] = []  # of each run that is under way: written files and their size before
 
 
 def _watch_files(event: str, args: tuple[Any, ...]) -> None:
-    if event != "open" or not _files or not isinstance(args[0], str | os.PathLike) or args[1] is None:
+    if not _files or event not in ("open", "sqlite3.connect") or not isinstance(args[0], str | os.PathLike):
         return
-    if set(str(args[1])) & set("wax+"):
+    mode = "w" if event != "open" else args[1] or ("+" if args[2] & (os.O_WRONLY | os.O_RDWR) else "")
+    if set(str(mode)) & set("wax+"):
         path = os.path.abspath(args[0])
-        size = os.path.getsize(path) if "a" in str(args[1]) and os.path.exists(path) else 0
+        size = os.path.getsize(path) if "a" in str(mode) and os.path.exists(path) else 0
         _files[-1].setdefault(path, size)
 
 
@@ -78,6 +83,8 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
         yield from leaves(value.to_numpy(), path, depth, ancestors)
     elif isinstance(value, io.StringIO | io.BytesIO):
         yield path, repr(value.getvalue())
+    elif isinstance(value, Iterator) and path.startswith("returned"):
+        yield from leaves(list(itertools.islice(value, _MOST_ITEMS)), path, depth, ancestors)
     elif isinstance(value, Iterator):
         yield path, type(value).__name__
     elif isinstance(value, complex):
@@ -87,92 +94,136 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name), f"{path}.{field.name}", depth, ancestors)
+    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith("returned"):
+        parts = getattr(value, "__self__", None), value.__defaults__, [_content(cell) for cell in value.__closure__ or ()]
+        yield from leaves(parts, path, depth, ancestors)
     elif isinstance(value, _SKIP):
         yield path, type(value).__name__
-    elif hasattr(value, "__dict__"):
-        for name, part in list(vars(value).items()):
-            yield from leaves(part, f"{path}.{name}", depth, ancestors)
     else:
         yield path, type(value).__name__
+        for name, part in list(getattr(value, "__dict__", {}).items()):
+            yield from leaves(part, f"{path}.{name}", depth, ancestors)
+        yield from leaves(_state_beside(value), f"{path}.state", depth, ancestors)
+
+
+def _state_beside(value: Any) -> Any:
+    """Return what a value holds that is no attribute of it: slots, the inside of types of other languages."""
+    if isinstance(value, Collection) and not hasattr(value, "__dict__"):
+        return list(value)
+    kind = type(value)
+    if kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and hasattr(value, "__dict__"):
+        slots = (name for base in kind.__mro__ for name in np.atleast_1d(vars(base).get("__slots__", ())).tolist())
+        return [getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")]
+    try:
+        made = value.__reduce_ex__(2)
+    except Exception:  # noqa: BLE001  what cannot be written to a file is known by its type alone
+        return None
+    return made if isinstance(made, str) else made[1:3]
+
+
+def _content(cell: Any) -> Any:
+    with contextlib.suppress(ValueError):  # a cell that nothing has been put into
+        return cell.cell_contents
+    return None
 
 
 class Surroundings:
-    """State outside of a program that it can change: module globals, closure, defaults, the object it is a method of."""
+    """State outside of a program that it can change: globals and classes of the user's code, closure, defaults, its object.
+
+    Attributes:
+        constants: numbers and texts in the code of the program, at which its decisions may flip.
+    """
 
     def __init__(self, function: Any) -> None:
-        self.places: dict[str, Any] = {}
         inner = getattr(function, "__func__", function)
-        for name, item in sorted(_reached_globals(inner).items()):
+        self.constants: list[Any] = []
+        self.owners: dict[str, tuple[Any, str]] = {}  # where each is kept: in a dictionary, a class or a cell
+        kept: dict[str, Any] = {}
+        for owner, name, item in _reached(function, self.constants):
             if _is_state(item, name):
-                self.places[f"global {name}"] = item
-        self.names = getattr(inner, "__globals__", {})
-        closure = getattr(inner, "__closure__", None) or ()
-        for name, cell in zip(getattr(getattr(inner, "__code__", None), "co_freevars", ()), closure, strict=False):
-            with contextlib.suppress(ValueError):
-                if _is_state(cell.cell_contents, name):
-                    self.places[f"closure {name}"] = cell.cell_contents
+                kind = "class" if isinstance(owner, type) else "closure" if isinstance(owner, types.CellType) else "global"
+                label = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
+                self.owners[f"{kind} {label}"] = owner, "cell_contents" if kind == "closure" else name
+                kept[f"{kind} {label}"] = item
         for i, item in enumerate(getattr(inner, "__defaults__", None) or ()):
             if _is_state(item, ""):
-                self.places[f"default {i}"] = item
+                kept[f"default {i}"] = item
         owner = getattr(function, "__self__", None if inner is not function else function)
         if owner is not None and hasattr(owner, "__dict__") and not isinstance(owner, _SKIP):
-            self.places["self"] = owner
-        if hasattr(function, "__dict__") and isinstance(function, types.FunctionType):
-            self.attributes: dict[str, Any] = function.__dict__
-            self.places["function attributes"] = self.attributes
-        self.before = {name: _copy(item) for name, item in self.places.items()}
+            kept["self"] = owner
+        if isinstance(function, types.FunctionType):
+            kept["function attributes"] = function.__dict__
+        self.before = {label: (item, _copy(item)) for label, item in kept.items()}
 
     def restore(self) -> None:
         """Put the state back that was there at first, in place."""
-        for name, item in self.places.items():
-            _put_back(item, self.before[name])
-        for name in self.before:
-            if name.startswith("global ") and self.names.get(name[7:]) is not self.places[name]:
-                self.names[name[7:]] = self.places[name]
+        for label, (item, copied) in self.before.items():
+            _put_back(item, copied)
+            if label in self.owners and self._now(label) is not item:
+                owner, name = self.owners[label]
+                if not isinstance(owner, dict):
+                    setattr(owner, name, item)
+                elif item is _ABSENT:
+                    owner.pop(name, None)
+                else:
+                    owner[name] = item
 
     def leaves(self) -> Iterator[tuple[str, Any]]:
         """Yield the atoms of the state now."""
-        for name, item in self.places.items():
-            yield from leaves(self.names.get(name[7:]) if name.startswith("global ") else item, name)
+        for label in self.before:
+            now = self._now(label)
+            if now is not _ABSENT and not (label in self.owners and (isinstance(now, _SKIP) or callable(now))):
+                yield from leaves(now, label)
+
+    def _now(self, label: str) -> Any:
+        if label not in self.owners:
+            return self.before[label][0]
+        owner, name = self.owners[label]
+        return owner.get(name, _ABSENT) if isinstance(owner, dict) else getattr(owner, name, _ABSENT)
 
 
-def _reached_globals(function: Any) -> dict[str, Any]:
-    """Return the globals of its module that a function names, or a function of that module that it names, and so on."""
-    names: dict[str, Any] = getattr(function, "__globals__", {})
-    objects: dict[str, Any] = {}
-    codes = [getattr(function, "__code__", None), *(getattr(part, "__code__", None) for part in _closure_functions(function))]
-    while codes:
-        code = codes.pop()
-        if code is None:
+_ABSENT = object()  # a name that a program may set
+
+
+def _reached(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield owner, name and content of the globals, class attributes and cells that a function of the user's code can reach."""
+    functions, seen = [function], set[Any]()
+    while functions:
+        part = functions.pop()
+        part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
+        part = part if hasattr(part, "__code__") or isinstance(part, type) else getattr(type(part), "__call__", None)  # noqa: B004
+        codes = [getattr(part, "__code__", None)]
+        if codes[0] is None or codes[0] in seen or not _is_own(codes[0].co_filename):
             continue
-        codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
-        for name in code.co_names:
-            if name in names and name not in objects:
-                item: Any = names[name]
-                objects[name] = item
-                if getattr(item, "__globals__", None) is names:
-                    codes += [getattr(item, "__code__", None)]
-                    codes += [getattr(part, "__code__", None) for part in _closure_functions(item)]
-    return objects
+        seen.add(codes[0])
+        for name, cell in zip(codes[0].co_freevars, part.__closure__ or (), strict=True):
+            functions.append(_content(cell))
+            yield cell, name, _content(cell)
+        names = part.__globals__
+        for code in codes:
+            codes += [item for item in code.co_consts if isinstance(item, types.CodeType)]
+            constants += [item for item in code.co_consts if type(item) in (int, float, str) and item not in constants]
+            for name in code.co_names:
+                if (id(names), name) in seen:
+                    continue
+                seen.add((id(names), name))
+                item = names.get(name, _ABSENT)
+                yield names, name, item
+                if isinstance(item, type) and _is_own(getattr(sys.modules.get(item.__module__), "__file__", None) or ""):
+                    functions += vars(item).values()
+                    yield from ((item, key, value) for key, value in vars(item).items() if not hasattr(value, "__get__"))
+                functions.append(item)
 
 
-def _closure_functions(function: Any) -> list[Any]:
-    parts = []
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):
-            if isinstance(cell.cell_contents, types.FunctionType):
-                parts.append(cell.cell_contents)
-    return parts
+def _is_own(file: str) -> bool:
+    """True for the user's code, not that of an installed package."""
+    return "site-packages" not in file and not file.startswith((_STANDARD, _PACKAGE))
 
 
 def _is_state(item: Any, name: str) -> bool:
     if name.startswith("__") or isinstance(item, _SKIP) or callable(item) or type(item).__module__ in ("typing", "__future__"):
         return False
-    if isinstance(item, list | dict | set) and len(item) > 10_000:
-        return False
-    return isinstance(item, list | dict | set | bytearray | np.ndarray | int | float | str | io.StringIO) or hasattr(
-        item, "__dict__"
-    )
+    return not (isinstance(item, list | dict | set) and len(item) > _MOST_ITEMS)
 
 
 def _copy(item: Any) -> Any:
@@ -214,7 +265,7 @@ class _Records(logging.Handler):
 def watch() -> Iterator[dict[str, Any]]:
     """A scope that keeps printed lines, log records, written files and the environment; they are in the table afterwards."""
     table: dict[str, Any] = {}
-    output, handler, files = io.StringIO(), _Records(), dict[str, int]()
+    output, errors, handler, files = io.StringIO(), io.StringIO(), _Records(), dict[str, int]()
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -222,7 +273,13 @@ def watch() -> Iterator[dict[str, Any]]:
     _files.append(files)
     environment = dict(os.environ)
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(errors),
+            warnings.catch_warnings(record=True) as warned,
+        ):
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
             yield table
     finally:
         _files.pop()
@@ -233,6 +290,8 @@ def watch() -> Iterator[dict[str, Any]]:
         os.environ.update(environment)
     table |= {f"environment {name}": text for name, text in changes.items()}
     table["printed"], table["logged"] = output.getvalue(), handler.lines
+    table["errors"] = [line for line in errors.getvalue().splitlines() if "it/s" not in line]  # bars of progress tell times
+    table["warnings"] = [str(part.message) for part in warned if part.category is UserWarning and _is_own(part.filename)]
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import numpy as np
@@ -79,7 +80,8 @@ def test_data_sets_are_varied_towards_a_larger_loss() -> None:
     program = next(program for program in EVERY if program.name == HIDDEN)
     data = np.round(np.random.default_rng(0).uniform(0, 10, 6), 1)
     pairs = neighbours.make_pairs(data, Adjacency.ADD_REMOVE, low=0, high=10)
-    *before, last = search.search(program.run, pairs, claims.ReplayClaim(epsilon=1.0), varied=True)
+    pool = functools.partial(neighbours.PairPool, data, Adjacency.ADD_REMOVE, (0, 10))
+    *before, last = search.search(program.run, pairs, claims.ReplayClaim(epsilon=1.0), pool=pool)
     assert {result.verdict for result in before} == {ReplayVerdict.PROVED}
     assert last.verdict is ReplayVerdict.REFUTED
     assert abs(len(last.data) - len(last.neighbour)) == 1
