@@ -42,16 +42,21 @@ def derive(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> No
     arrays = [lift(recording, item) for item in inputs]
     shape = np.broadcast_shapes(*(item.shape for item in arrays))
     arrays = [item if item.shape == shape else item._gather(np.broadcast_to, shape) for item in arrays]
-    values = ufunc(*(recording.evaluate(item.rows) for item in arrays))
-    index = recording.draw("derived", values)
-    for place, new in enumerate(index.ravel().tolist()):
+    values = np.ravel(ufunc(*(recording.evaluate(item.rows) for item in arrays)))
+    keys: list[Any] = []
+    for place in range(len(values)):
         forms = []
         for item in arrays:
             row = item.rows
             source = int(row.index[place, 0]) if row.weight[place].any() else None
             forms.append((float(row.value[place]), float(row.weight[place, 0]) if source is not None else 0.0, source))
-        recording.expressions[str(new)] = (ufunc, tuple(forms))
-    return NoisyArray(recording, np.zeros(shape), index.reshape(*shape, 1), np.ones((*shape, 1)))
+        keys.append((ufunc, tuple(forms)))
+    fresh = {key: value for key, value in zip(keys, values.tolist(), strict=True) if key not in recording.derived}
+    names = recording.draw("derived", np.array(list(fresh.values()))).tolist() if fresh else []
+    recording.derived |= dict(zip(fresh, names, strict=True))  # one expression of the same draws is one draw
+    recording.expressions |= {str(name): key for key, name in zip(fresh, names, strict=True)}
+    index = np.array([recording.derived[key] for key in keys], dtype=np.int64).reshape(*shape, 1)
+    return NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
 
 
 def evaluate(recording: Recording, draw: int, points: dict[int, Any]) -> Any:
@@ -81,3 +86,30 @@ def name_law(recording: Recording, draw: int) -> tuple[str, float] | None:
     parts = sources(recording, draw)
     laws = tuple(recording.laws[i] for i in parts)
     return unit_laws.name_expression(laws, lambda *points: evaluate(recording, draw, dict(zip(parts, points, strict=True))))
+
+
+def dependent(recording: Recording, draws: list[int]) -> bool:
+    """True if two draws are made of one draw and not known to be independent, as the numbers of Box and Muller are."""
+    owners: dict[int, int] = {}
+    for draw in draws if recording.expressions else []:
+        for source in sources(recording, draw):
+            first = owners.setdefault(source, draw)
+            if first != draw and not _is_polar(recording, first, draw):
+                return True
+    return False
+
+
+def _is_polar(recording: Recording, first: int, second: int) -> bool:
+    """True if two normal draws are the coordinates of a point whose radius is made of one uniform draw, the angle of another."""
+    parts, laws = sources(recording, first), [name_law(recording, draw) for draw in (first, second)]
+    if (
+        sources(recording, second) != parts
+        or len(parts) != 2
+        or not all(law is not None and law[0] == "normal" for law in laws)
+    ):
+        return False
+    grid = np.meshgrid(np.linspace(0.05, 0.95, 19), np.linspace(0.03, 0.97, 23))
+    points = dict(zip(parts, grid, strict=True))
+    coordinates = [evaluate(recording, draw, points) / law[1] for draw, law in zip((first, second), laws, strict=True) if law]
+    radius = coordinates[0] ** 2 + coordinates[1] ** 2
+    return bool(np.allclose(radius, radius[:1]) or np.allclose(radius, radius[:, :1]))

@@ -252,7 +252,7 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
         return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
 
-    def get_state(self, legacy: bool = True) -> Any:
+    def get_state(self, legacy: Any = True) -> Any:
         """Return a state, which tells all draws: what the program does with it is not followed."""
         _running().gaps.append("the state of a generator, which the program reads")
         return super().get_state(legacy)

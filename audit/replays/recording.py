@@ -109,7 +109,8 @@ class Recording:
         self.divergence: str | None = None
         self.at_return = False
         self.laws: list[str] = []  # of each base draw
-        self.expressions: dict[str, Any] = {}
+        self.expressions: dict[str, Any] = {}  # of derived draws, by their index
+        self.derived: dict[Any, int] = {}  # index of each expression
         self._draws: Array = np.zeros(0)
         self._size = 0
         self._starts: list[int] = []  # first base draw of each block

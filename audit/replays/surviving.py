@@ -110,7 +110,7 @@ def _state_beside(value: Any) -> Any:
     """Return what a value holds that is no attribute of it: slots, the inside of types of other languages."""
     if isinstance(value, Collection) and not hasattr(value, "__dict__"):
         return list(value)
-    kind = type(value)
+    kind: Any = type(value)
     if kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and hasattr(value, "__dict__"):
         slots = (name for base in kind.__mro__ for name in np.atleast_1d(vars(base).get("__slots__", ())).tolist())
         return [getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")]
@@ -187,12 +187,13 @@ _ABSENT = object()  # a name that a program may set
 
 def _reached(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, Any]]:
     """Yield owner, name and content of the globals, class attributes and cells that a function of the user's code can reach."""
-    functions, seen = [function], set[Any]()
+    functions: list[Any] = [function]
+    seen = set[Any]()
     while functions:
-        part = functions.pop()
+        part: Any = functions.pop()
         part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
         part = part if hasattr(part, "__code__") or isinstance(part, type) else getattr(type(part), "__call__", None)  # noqa: B004
-        codes = [getattr(part, "__code__", None)]
+        codes: list[Any] = [getattr(part, "__code__", None)]
         if codes[0] is None or codes[0] in seen or not _is_own(codes[0].co_filename):
             continue
         seen.add(codes[0])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.replays.derived import name_law
+from audit.replays.derived import dependent, name_law
 from audit.replays.recording import EVENT, NUMBER, SELECTION, Array, Recording, ReleaseEntry
 from audit.stats import unit_laws
 
@@ -74,6 +74,10 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
     """Return the parts of the subset releases, or what makes the draws of both runs incomparable."""
     names = [i for i in subset if first.releases[i].kind in (NUMBER, EVENT, SELECTION)]
     releases = [first.releases[i] for i in names]
+    for run in (first, second):
+        released = [run.releases[i].rows for i in names]
+        if dependent(run, sorted({i for part in released for i in part.index[part.weight != 0].tolist()})):
+            return "the noise is made of draws that other noise is made of as well"
     sides = [_side(run, [run.releases[i] for i in names]) for run in (first, second)]
     is_aligned = sides[0].laws == sides[1].laws
     if not is_aligned and set(sides[0].laws) | set(sides[1].laws) != {"normal"}:
