@@ -100,13 +100,10 @@ def dependent(recording: Recording, draws: list[int]) -> bool:
 
 
 def _is_polar(recording: Recording, first: int, second: int) -> bool:
-    """True if two normal draws are the coordinates of a point whose radius is made of one uniform draw, the angle of another."""
+    """True if two normal draws are the coordinates of a point with a radius of one uniform draw and an angle of another."""
     parts, laws = sources(recording, first), [name_law(recording, draw) for draw in (first, second)]
-    if (
-        sources(recording, second) != parts
-        or len(parts) != 2
-        or not all(law is not None and law[0] == "normal" for law in laws)
-    ):
+    are_normal = all(law is not None and law[0] == "normal" for law in laws)
+    if sources(recording, second) != parts or len(parts) != 2 or not are_normal:
         return False
     grid = np.meshgrid(np.linspace(0.05, 0.95, 19), np.linspace(0.03, 0.97, 23))
     points = dict(zip(parts, grid, strict=True))
