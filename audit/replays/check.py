@@ -154,13 +154,13 @@ def _replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Atte
     return (first, second), compare(first, second), sides
 
 
-def _far_paths(program: Program, pair: tuple[Any, Any], seen: Attempt, claim: ReplayClaim) -> list[Attempt]:
+def _far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim) -> list[Attempt]:
     """Return replays of paths that are seldom taken, since each path has its own loss: with draws farther out.
 
     If nothing but comparisons is released, any outcomes may be handed in: random ones, then the worst with one changed at a
     time.
     """
-    records, schedule = seen[0][0].recording.releases, seen[0][0].recording.schedule
+    records, schedule = attempt[0][0].recording.releases, attempt[0][0].recording.schedule
     compares, decides = (test(entry.kind == EVENT for entry in records) for test in (any, all))
     replays = []
     for i in range(_PATHS if compares else _PATHS // 2):

@@ -51,11 +51,11 @@ def derive(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> No
             source = int(row.index[place, 0]) if row.weight[place].any() else None
             forms.append((float(row.value[place]), float(row.weight[place, 0]) if source is not None else 0.0, source))
         keys.append((ufunc, tuple(forms)))
-    fresh = {key: value for key, value in zip(keys, values.tolist(), strict=True) if key not in recording.derived}
+    fresh = {key: value for key, value in zip(keys, values.tolist(), strict=True) if key not in recording.expression_draws}
     names = recording.draw("derived", np.array(list(fresh.values()))).tolist() if fresh else []
-    recording.derived |= dict(zip(fresh, names, strict=True))  # one expression of the same draws is one draw
+    recording.expression_draws |= dict(zip(fresh, names, strict=True))  # one expression of the same draws is one draw
     recording.expressions |= {str(name): key for key, name in zip(fresh, names, strict=True)}
-    index = np.array([recording.derived[key] for key in keys], dtype=np.int64).reshape(*shape, 1)
+    index = np.array([recording.expression_draws[key] for key in keys], dtype=np.int64).reshape(*shape, 1)
     return NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
 
 

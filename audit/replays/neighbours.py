@@ -294,7 +294,7 @@ class DrawnPair:
     places: tuple[int, ...]
     position: int
     record: int
-    other: int | None
+    substitute: int | None
 
 
 class PairPool:
@@ -318,7 +318,7 @@ class PairPool:
     def draw(self, stream: np.random.Generator, best: DrawnPair | None) -> DrawnPair:
         """Return a fresh pair, or the best one with a change."""
         count = self.records.count
-        record, other = (int(i) for i in stream.integers(count, size=2))
+        record, substitute = (int(i) for i in stream.integers(count, size=2))
         if best is None or stream.random() < 0.5:
             size = int(stream.choice(self.sizes))
             kinds = stream.integers(count, size=stream.choice([1, 2, count]))  # data sets of one or two records, repeated
@@ -327,16 +327,17 @@ class PairPool:
             places = [place for place in best.places if stream.random() > 0.1]
             record = best.record if stream.random() < 0.8 else record
             if stream.random() < 0.7:
-                copied = int(stream.choice(places)) if places and stream.random() < 0.5 else int(stream.integers(count))
-                places += [copied] * int(stream.choice([1, 2, 8]))
+                repeat = int(stream.choice(places)) if places and stream.random() < 0.5 else int(stream.integers(count))
+                places += [repeat] * int(stream.choice([1, 2, 8]))
             places = places[:_LARGEST]
         position = int(stream.choice([0, len(places), int(stream.integers(len(places) + 1))]))
-        return DrawnPair(places=tuple(places), position=position, record=record, other=other if self.replaces else None)
+        substitute = substitute if self.replaces else None
+        return DrawnPair(places=tuple(places), position=position, record=record, substitute=substitute)
 
     def build(self, pair: DrawnPair) -> tuple[Any, Any]:
         """Return the two data sets."""
         before, after = pair.places[: pair.position], pair.places[pair.position :]
-        second = [*before, *(() if pair.other is None else (pair.other,)), *after]
+        second = [*before, *(() if pair.substitute is None else (pair.substitute,)), *after]
         return self.records.take([*before, pair.record, *after]), self.records.take(second)
 
 

@@ -110,7 +110,7 @@ class Recording:
         self.at_return = False
         self.laws: list[str] = []  # of each base draw
         self.expressions: dict[str, Any] = {}  # of derived draws, by their index
-        self.derived: dict[Any, int] = {}  # index of each expression
+        self.expression_draws: dict[Any, int] = {}  # index of each expression
         self._draws: Array = np.zeros(0)
         self._size = 0
         self._starts: list[int] = []  # first base draw of each block
@@ -150,9 +150,9 @@ class Recording:
         count = len(self.releases)
         if kind == EVENT and self.outcomes is not None:
             size = int(np.size(output))
-            chosen, self.outcomes = self.outcomes[:size], self.outcomes[size:]
-            coins = self._coins.random(size - len(chosen)) < 0.5
-            output = np.array([*chosen, *coins], dtype=bool).reshape(np.shape(output))
+            prefix, self.outcomes = self.outcomes[:size], self.outcomes[size:]
+            coins = self._coins.random(size - len(prefix)) < 0.5
+            output = np.array([*prefix, *coins], dtype=bool).reshape(np.shape(output))
         entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
         if self.frozen is not None and self.divergence is None:
             self.divergence = self._difference(entry, count)

@@ -115,10 +115,10 @@ def _state_beside(value: Any) -> Any:
         slots = (name for base in kind.__mro__ for name in np.atleast_1d(vars(base).get("__slots__", ())).tolist())
         return [getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")]
     try:
-        made = value.__reduce_ex__(2)
+        reduction = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001  what cannot be written to a file is known by its type alone
         return None
-    return made if isinstance(made, str) else made[1:3]
+    return reduction if isinstance(reduction, str) else reduction[1:3]
 
 
 def _content(cell: Any) -> Any:
@@ -138,28 +138,28 @@ class Surroundings:
         inner = getattr(function, "__func__", function)
         self.constants: list[Any] = []
         self.owners: dict[str, tuple[Any, str]] = {}  # where each is kept: in a dictionary, a class or a cell
-        kept: dict[str, Any] = {}
-        for owner, name, item in _reached(function, self.constants):
+        items: dict[str, Any] = {}
+        for owner, name, item in _find_state(function, self.constants):
             if _is_state(item, name):
                 kind = "class" if isinstance(owner, type) else "closure" if isinstance(owner, types.CellType) else "global"
                 label = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
                 self.owners[f"{kind} {label}"] = owner, "cell_contents" if kind == "closure" else name
-                kept[f"{kind} {label}"] = item
+                items[f"{kind} {label}"] = item
         for i, item in enumerate(getattr(inner, "__defaults__", None) or ()):
             if _is_state(item, ""):
-                kept[f"default {i}"] = item
+                items[f"default {i}"] = item
         owner = getattr(function, "__self__", None if inner is not function else function)
         if owner is not None and hasattr(owner, "__dict__") and not isinstance(owner, _SKIP):
-            kept["self"] = owner
+            items["self"] = owner
         if isinstance(function, types.FunctionType):
-            kept["function attributes"] = function.__dict__
-        self.before = {label: (item, _copy(item)) for label, item in kept.items()}
+            items["function attributes"] = function.__dict__
+        self.before = {label: (item, _copy(item)) for label, item in items.items()}
 
     def restore(self) -> None:
         """Put the state back that was there at first, in place."""
-        for label, (item, copied) in self.before.items():
-            _put_back(item, copied)
-            if label in self.owners and self._now(label) is not item:
+        for label, (item, backup) in self.before.items():
+            _put_back(item, backup)
+            if label in self.owners and self._current(label) is not item:
                 owner, name = self.owners[label]
                 if not isinstance(owner, dict):
                     setattr(owner, name, item)
@@ -171,11 +171,11 @@ class Surroundings:
     def leaves(self) -> Iterator[tuple[str, Any]]:
         """Yield the atoms of the state now."""
         for label in self.before:
-            now = self._now(label)
-            if now is not _ABSENT and not (label in self.owners and (isinstance(now, _SKIP) or callable(now))):
-                yield from leaves(now, label)
+            item = self._current(label)
+            if item is not _ABSENT and not (label in self.owners and (isinstance(item, _SKIP) or callable(item))):
+                yield from leaves(item, label)
 
-    def _now(self, label: str) -> Any:
+    def _current(self, label: str) -> Any:
         if label not in self.owners:
             return self.before[label][0]
         owner, name = self.owners[label]
@@ -185,18 +185,18 @@ class Surroundings:
 _ABSENT = object()  # a name that a program may set
 
 
-def _reached(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, Any]]:
+def _find_state(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, Any]]:
     """Yield owner, name and content of the globals, class attributes and cells that a function of the user's code can reach."""
     functions: list[Any] = [function]
-    seen = set[Any]()
+    history = set[Any]()
     while functions:
         part: Any = functions.pop()
         part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
         part = part if hasattr(part, "__code__") or isinstance(part, type) else getattr(type(part), "__call__", None)  # noqa: B004
         codes: list[Any] = [getattr(part, "__code__", None)]
-        if codes[0] is None or codes[0] in seen or not _is_own(codes[0].co_filename):
+        if codes[0] is None or codes[0] in history or not _is_own(codes[0].co_filename):
             continue
-        seen.add(codes[0])
+        history.add(codes[0])
         for name, cell in zip(codes[0].co_freevars, part.__closure__ or (), strict=True):
             functions.append(_content(cell))
             yield cell, name, _content(cell)
@@ -205,9 +205,9 @@ def _reached(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, An
             codes += [item for item in code.co_consts if isinstance(item, types.CodeType)]
             constants += [item for item in code.co_consts if type(item) in (int, float, str) and item not in constants]
             for name in code.co_names:
-                if (id(names), name) in seen:
+                if (id(names), name) in history:
                     continue
-                seen.add((id(names), name))
+                history.add((id(names), name))
                 item = names.get(name, _ABSENT)
                 yield names, name, item
                 if isinstance(item, type) and _is_own(getattr(sys.modules.get(item.__module__), "__file__", None) or ""):
@@ -277,7 +277,7 @@ def watch() -> Iterator[dict[str, Any]]:
         with (
             contextlib.redirect_stdout(output),
             contextlib.redirect_stderr(errors),
-            warnings.catch_warnings(record=True) as warned,
+            warnings.catch_warnings(record=True) as messages,
         ):
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
@@ -292,7 +292,7 @@ def watch() -> Iterator[dict[str, Any]]:
     table |= {f"environment {name}": text for name, text in changes.items()}
     table["printed"], table["logged"] = output.getvalue(), handler.lines
     table["errors"] = [line for line in errors.getvalue().splitlines() if "it/s" not in line]  # bars of progress tell times
-    table["warnings"] = [str(part.message) for part in warned if part.category is UserWarning and _is_own(part.filename)]
+    table["warnings"] = [str(part.message) for part in messages if part.category is UserWarning and _is_own(part.filename)]
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)
