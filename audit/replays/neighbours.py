@@ -331,8 +331,8 @@ class PairPool:
                 places += [repeat] * int(stream.choice([1, 2, 8]))
             places = places[:_LARGEST]
         position = int(stream.choice([0, len(places), int(stream.integers(len(places) + 1))]))
-        substitute = substitute if self.replaces else None
-        return DrawnPair(places=tuple(places), position=position, record=record, substitute=substitute)
+        new = substitute if self.replaces else None
+        return DrawnPair(places=tuple(places), position=position, record=record, substitute=new)
 
     def build(self, pair: DrawnPair) -> tuple[Any, Any]:
         """Return the two data sets."""
