@@ -49,7 +49,7 @@ _SECONDS, _MOST = 0.4, 64  # that a peer's long run should take more, and how mu
 _PAIRS = 2
 # seconds and reports of a training after the steps in which kernels are chosen, graphs captured and compared; of these
 # seconds the first share is not timed
-_WINDOW, _MARKS, _WARM_STEPS, _WARM = 1.2, 6, 20, 0.4
+_WINDOW, _MARKS, _WARM_STEPS, _WARM = 1.5, 6, 36, 0.4
 
 
 class EnoughError(Exception):

@@ -19,8 +19,8 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.layers import convolution_direct
-from audit.engine.layers.convolution_patches import read_geometry
+from audit.engine.layers import convolution, convolution_patches
+from audit.engine.layers.layers import Tape
 from audit.engine.random import noise, sampling
 from audit.engine.read.observe import EnsembleReader
 from audit.engine.schedule import ScheduleSettings
@@ -261,18 +261,28 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
     assert 150 < sum(draws[6].values()) < 400
 
 
-@pytest.mark.parametrize("channels", [1, 1000], ids=["products", "groups"])
-def test_one_call_for_all_models_convolves_as_one_each(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.engine.layers.convolution_direct._PRODUCT_CHANNELS", channels)
-    job = replace(make_job("many_channels", QUIET), device="cpu")
-    each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
-    monkeypatch.setattr("audit.engine.layers.convolution_direct.in_one_call", lambda _: True)
-    monkeypatch.setattr("audit.engine.layers.convolution_examples.numbers_in_cache", lambda *_: 1 << 28)
-    together = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
-    for name, value in each.weights.items():
-        np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+def as_on_a_device(patch: pytest.MonkeyPatch, library_work: int) -> None:
+    """Let a CPU convolve as a device does, calling its library from so many multiplications of a model on."""
+    for module in (convolution, convolution_patches):
+        patch.setattr(module, "on_device", lambda _: True)
+    patch.setattr(convolution_patches, "_LIBRARY_WORK", library_work)
 
 
+@pytest.mark.parametrize("library_work", [0, 1 << 62], ids=["library", "products"])
+@pytest.mark.parametrize("models", [1, 3])
+@pytest.mark.parametrize("name", slow(["many_channels", "grouped", "sequences", "wide_resnet", "cnn"], ["wide_resnet", "cnn"]))
+def test_a_device_convolves_as_the_cpu(name: str, models: int, library_work: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = replace(make_job(name, QUIET), device="cpu")
+    job = replace(job, included=job.included[:models], seeds=job.seeds[:models])
+    usual = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
+    as_on_a_device(monkeypatch, library_work)
+    device = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
+    for parameter, value in usual.weights.items():
+        np.testing.assert_allclose(device.weights[parameter], value, rtol=1e-9, atol=1e-12, err_msg=parameter)
+
+
+@pytest.mark.parametrize("library_work", [0, 1 << 62], ids=["library", "products"])
+@pytest.mark.parametrize("models", [1, 2])
 @pytest.mark.parametrize(
     ("plain", "size"),
     [
@@ -280,21 +290,25 @@ def test_one_call_for_all_models_convolves_as_one_each(channels: int, monkeypatc
         (nn.Conv2d(3, 4, (1, 2), stride=2), (1, 7)),
         (nn.Conv2d(3, 4, 1), (1, 6)),
         (nn.Conv2d(3, 4, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), (6, 7)),
-        (nn.Conv2d(3, 4, 3, padding=3, bias=False), (5, 5)),  # more margin than the kernel: no turned convolution
+        (nn.Conv2d(3, 4, 3, padding=3, bias=False), (5, 5)),
+        (nn.Conv2d(3, 40, 3), (7, 7)),  # fewer positions than outputs
+        (nn.Conv2d(4, 6, 3, groups=2, padding=1), (4, 5)),
     ],
 )
-def test_one_product_for_all_models_convolves_as_the_library(plain: nn.Conv2d, size: tuple[int, int]) -> None:
-    geometry, models, rows = read_geometry(plain), 2, 5
-    weight = torch.randn(models, *plain.weight.shape, dtype=torch.float64)
-    bias = None if plain.bias is None else torch.randn(models, 4, dtype=torch.float64)
-    inputs = torch.randn(models * rows, 3, *size, dtype=torch.float64, requires_grad=True)
-    outcomes = []
-    for together in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(convolution_direct, "in_one_call", lambda _, together=together: together)
-            patch.setattr(convolution_direct, "_PRODUCT_CHANNELS", 1)
-            outputs = convolution_direct._Direct.apply(inputs, weight, bias, geometry)
-            slopes = torch.linspace(-1, 1, outputs.numel(), dtype=torch.float64).view_as(outputs)
-            outcomes.append((outputs.detach(), *torch.autograd.grad((outputs * slopes).sum(), inputs)))
-    for product, library in zip(*outcomes, strict=True):
-        torch.testing.assert_close(product, library, rtol=1e-9, atol=1e-12)
+def test_a_device_convolves_as_the_library(plain: nn.Conv2d, size: tuple[int, int], models: int, library_work: int) -> None:
+    tape, rows = Tape(models=models), 5
+    values = {name: torch.randn(models, *value.shape, dtype=torch.float64) for name, value in plain.named_parameters()}
+    inputs = torch.randn(models, rows, plain.in_channels, *size, dtype=torch.float64, requires_grad=True)
+    with pytest.MonkeyPatch.context() as patch:
+        as_on_a_device(patch, library_work)
+        outputs = convolution.convolution_layer(plain, tape, values, {})(inputs.flatten(0, 1))
+        slopes = torch.linspace(-1, 1, outputs.numel(), dtype=torch.float64).view_as(outputs)
+        (signal,) = torch.autograd.grad((outputs * slopes).sum(), inputs)
+    options = (plain.stride, plain.padding, plain.dilation, plain.groups)
+    each = [
+        nn.functional.conv2d(own, weight, bias, *options)
+        for own, weight, bias in zip(inputs, values["weight"], values.get("bias", [None] * models), strict=True)
+    ]
+    torch.testing.assert_close(outputs, torch.cat(each), rtol=1e-9, atol=1e-12)
+    (expected,) = torch.autograd.grad((torch.cat(each) * slopes).sum(), inputs)
+    torch.testing.assert_close(signal, expected, rtol=1e-9, atol=1e-12)

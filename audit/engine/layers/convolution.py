@@ -1,4 +1,4 @@
-"""Convolutions of N models: as matrix products over patches, or directly if there are many channels."""
+"""Convolutions of N models: as matrix products over patches, or on a CPU directly if there are many channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.layers.convolution_direct import DirectConvLayer
-from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, read_geometry
+from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, on_device, read_geometry
 from audit.engine.layers.layers import MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -58,7 +58,8 @@ class ConvLayer(MatrixLayer):
         inputs = self.tape.factor(inputs)
         padded_images = self.geometry.pad(inputs.detach())
         out_h, out_w = self.geometry.out(*padded_images.shape[2:])
-        if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
+        # on a device weights are copied to all images of a block, which is cheap beside patches of many positions
+        if self.groups == 1 and out_h * out_w < (self.outputs if on_device(inputs) else _FEW_POSITIONS):
             patches = PatchRows.apply(inputs, self.geometry)
             rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
@@ -78,7 +79,8 @@ class ConvLayer(MatrixLayer):
         if use.inputs.dim() == 3:
             return super().squared_norms(use, signal, rows)
         single_image = use.inputs.shape[1] == rows and self.groups == 1 and "weight" in self.slots
-        if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner), rows):
+        # clipped sums of images come from their gradients anyhow, which a device need not make a second time
+        if not single_image or on_device(signal) or not self.takes_ghost(signal.shape[3], math.prod(self.inner), rows):
             return self._whole_norms(use, signal, rows)
         arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0
@@ -157,4 +159,4 @@ def convolution_layer(
     if isinstance(plain, nn.Conv1d):
         return SequenceConvolution(plain, tape, values, slots)
     wide = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
-    return (DirectConvLayer if wide else ConvLayer)(plain, tape, values, slots)
+    return (DirectConvLayer if wide and not on_device(values["weight"]) else ConvLayer)(plain, tape, values, slots)

@@ -1,30 +1,27 @@
-"""Convolutions of N models with many channels, by the library's own."""
+"""Convolutions of N models with many channels on a CPU, by the library's own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.layers.convolution_examples import batch_size, columns, example_gradients, gram, takes_gram
-from audit.engine.layers.convolution_patches import Geometry, numbers_in_cache, read_geometry
+from audit.engine.layers.convolution_examples import batch_size, example_gradients, gram, takes_gram
+from audit.engine.layers.convolution_patches import Geometry, read_geometry
 from audit.engine.layers.gram_norms import gram_squares
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
 _ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
 _KEPT_NUMBERS = 1 << 22  # of a model's example gradients, up to which it is cheaper to keep them than to sum anew
-# from so many channels on, one product convolves several models faster on a GPU than a call with groups (docs/evidence/gpu.md)
-_PRODUCT_CHANNELS = 32
 
 
 class DirectConvLayer(EnsembleLayer):
-    """`nn.Conv2d` of N models with many channels: one library convolution a model, channels last on a CPU.
+    """`nn.Conv2d` of N models with many channels: one library convolution a model, channels last.
 
     Norms come from Gram matrices if there are few positions, else from the gradients of the examples. Those are kept for the
     clipped sum if they are few numbers; elsewhere it is one more library convolution over signals scaled by the factors.
@@ -95,7 +92,7 @@ class DirectConvLayer(EnsembleLayer):
                 parts.append(_squares(self._gradients(use.inputs[piece], signal[piece], stop - start), 1))
             squares = torch.cat(parts)
         squares = squares.flatten()
-        if squares.dtype == torch.float64 or squares.device.type != "cpu":
+        if squares.dtype == torch.float64:
             return squares, None
         of_inputs, of_signals = (values.unflatten(0, (total, -1)) for values in (use.inputs, signal))
         lengths = torch.linalg.vector_norm(of_inputs, dim=(1, 2, 3, 4)) * torch.linalg.vector_norm(of_signals, dim=(1, 2, 3, 4))
@@ -123,11 +120,6 @@ class DirectConvLayer(EnsembleLayer):
     def _add_weight(self, inputs: Tensor, signal: Tensor, place: Tensor) -> None:
         """Adds the sum of all gradients of the weight to `place` `(N, *shape)`."""
         models = self.tape.models
-        if in_one_call(signal):
-            operands = (in_groups(signal, models), in_groups(inputs, models))
-            kernels = self.values["weight"].flatten(0, 1)
-            place.add_(self.geometry.backward(*operands, kernels, (False, True), models)[1].view(place.shape))
-            return
         parts = zip(signal.unflatten(0, (models, -1)), inputs.unflatten(0, (models, -1)), self.values["weight"], strict=True)
         for model, part in enumerate(parts):
             place[model] += self.geometry.backward(*part, (False, True))[1]
@@ -140,43 +132,17 @@ def _squares(gradients: Mapping[str, Tensor], axis: int) -> Tensor:
 
 
 def _library_layout(images: Tensor) -> Tensor:
-    """`images` with channels last in memory on a CPU, if the library then needs no copies in its own order."""
-    if images.device.type != "cpu" or images.dtype == torch.float64:
-        return images
-    return images.contiguous(memory_format=torch.channels_last)
-
-
-def in_one_call(like: Tensor) -> bool:
-    """True if the models' convolutions are one call with a group for each: on a device, since its calls cost more than work."""
-    return like.device.type != "cpu"
-
-
-def in_groups(images: Tensor, models: int) -> Tensor:
-    """`(rows, models * channels, h, w)` from `(models * rows, channels, h, w)`."""
-    group_images: Tensor = images.unflatten(0, (models, -1)).transpose(0, 1).flatten(1, 2)
-    return group_images
-
-
-def undo_groups(images: Tensor, models: int) -> Tensor:
-    """Undoes `in_groups`."""
-    apart: Tensor = images.unflatten(1, (models, -1)).transpose(0, 1).flatten(0, 1)
-    return apart
+    """`images` with channels last in memory if the library then needs no copies in its own order."""
+    return images if images.dtype == torch.float64 else images.contiguous(memory_format=torch.channels_last)
 
 
 class _Direct(torch.autograd.Function):
-    """One library convolution per model; on a GPU one product or call for all of them. Differentiable in the inputs."""
+    """One library convolution per model, differentiable in the inputs."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(inputs, weight)
         ctx.geometry = geometry
-        if in_one_call(inputs) and len(weight) > 1 and inputs.shape[1] >= _PRODUCT_CHANNELS:
-            return _by_products(inputs, weight, bias, geometry)
-        if in_one_call(inputs):
-            shifts = None if bias is None else bias.flatten()
-            group_images, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
-            shape = (geometry.stride, geometry.padding, geometry.dilation, len(weight))
-            return undo_groups(F.conv2d(group_images, kernels, shifts, *shape), len(weight))
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
@@ -186,38 +152,9 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
-        if in_one_call(signal) and len(weight) > 1 and (signal_geometry := _signal_geometry(ctx.geometry)) is not None:
-            return _by_products(signal, weight.transpose(1, 2).flip(3, 4), None, signal_geometry), None, None, None
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
         return _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
-
-
-def _signal_geometry(geometry: Geometry) -> Geometry | None:
-    """Return the convolution of a signal that gives the derivative by the images; None if one step skips pixels or margins."""
-    sizes = zip(geometry.kernel, geometry.dilation, geometry.padding, strict=True)
-    top, first = (dilation * (kernel - 1) - margin for kernel, dilation, margin in sizes)
-    return replace(geometry, padding=(top, first)) if geometry.stride == (1, 1) and top >= 0 and first >= 0 else None
-
-
-def _by_products(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Convolve images `(N * rows, channels, h, w)` of N models with `weight` `(N, outputs, channels, *kernel)`.
-
-    One product of all models, or of some at a time, with what the kernel sees: cuDNN has no fast kernels in single precision
-    for groups of many channels.
-    """
-    models, outputs, rows = len(weight), weight.shape[1], len(inputs) // len(weight)
-    high, wide = geometry.out(*(size + 2 * margin for size, margin in zip(inputs.shape[2:], geometry.padding, strict=True)))
-    matrices = weight.permute(0, 3, 4, 2, 1).flatten(1, 3)
-    numbers = rows * high * wide * matrices.shape[1]
-    batch = max(1, numbers_in_cache(inputs.device, numbers) // max(numbers, 1))
-    parts = []
-    for start in range(0, models, batch):
-        kernels = matrices[start : start + batch]
-        patches = columns(geometry, inputs[start * rows : (start + batch) * rows]).reshape(len(kernels), rows * high * wide, -1)
-        shift = None if bias is None else bias[start : start + batch].unsqueeze(1)
-        parts.append(torch.bmm(patches, kernels) if shift is None else torch.baddbmm(shift, patches, kernels))
-    return _merge_models(parts).view(-1, high, wide, outputs).permute(0, 3, 1, 2).contiguous()
 
 
 def _merge_models(parts: list[Tensor]) -> Tensor:

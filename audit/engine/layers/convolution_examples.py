@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from audit.engine.alignment import ALIGNMENT
-from audit.engine.layers.convolution_patches import Geometry, numbers_in_cache
+from audit.engine.layers.convolution_patches import Geometry
 
 _GROUPED_POSITIONS = 128  # of an example, from which a grouped library call is faster than products (docs/evidence/speed.md)
 _GROUPED_CHANNELS = 16  # whose multiples the library has vectors for
@@ -27,7 +27,7 @@ def example_gradients(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: 
     channels, outputs, positions = inputs.shape[1], signal.shape[1], signal.shape[2] * signal.shape[3]
     full = channels % _GROUPED_CHANNELS == 0 and outputs % _GROUPED_CHANNELS == 0
     wide = math.prod(geometry.kernel) > 1 and positions >= _GROUPED_POSITIONS
-    if full and wide and inputs.dtype == torch.float32 and inputs.device.type == "cpu":
+    if full and wide and inputs.dtype == torch.float32:
         return _by_groups(geometry, inputs, signal, rows)
     signals = _positions_first(signal).reshape(rows, -1, outputs)
     products = torch.bmm(signals.transpose(1, 2), columns(geometry, inputs).reshape(rows, signals.shape[1], -1))
@@ -104,11 +104,11 @@ def _by_pixels(geometry: Geometry, inputs: Tensor) -> bool:
 
 
 def takes_gram(geometry: Geometry, inputs: Tensor, outputs: int) -> bool:
-    """True if norms from Gram matrices take half the multiplications of gradients, on a CPU."""
+    """True if norms from Gram matrices take half the multiplications of gradients."""
     (pixels, positions), channels, taps = _sizes(geometry, inputs), inputs.shape[1], math.prod(geometry.kernel)
     of_inputs = pixels**2 if _by_pixels(geometry, inputs) else positions**2 * taps
     multiplications = of_inputs * channels + positions**2 * outputs
-    return inputs.device.type == "cpu" and 2 * multiplications <= positions * outputs * taps * channels
+    return 2 * multiplications <= positions * outputs * taps * channels
 
 
 def batch_size(geometry: Geometry, inputs: Tensor, positions: int, copies: int) -> int:
@@ -117,5 +117,5 @@ def batch_size(geometry: Geometry, inputs: Tensor, positions: int, copies: int) 
     Multiples or parts of 16, so that no block has examples of two models.
     """
     numbers = copies * positions * inputs.shape[1] * math.prod(geometry.kernel)
-    fitting = max(1, numbers_in_cache(inputs.device, _PATCH_NUMBERS) // numbers)
+    fitting = max(1, _PATCH_NUMBERS // numbers)
     return fitting // ALIGNMENT * ALIGNMENT if fitting >= ALIGNMENT else 1 << (fitting.bit_length() - 1)

@@ -9,17 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.grad import conv2d_input
 
 from audit.engine.alignment import ALIGNMENT
 from audit.engine.layers.batched_matmul import steady_bmm
 from audit.engine.layers.gram_norms import ghost_squares
 
+# numbers of patches to compute at a time: as the cache holds, and 1 GB on a device
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
+# multiplications of one model, from which a device's library is worth a call of its own (docs/evidence/gpu.md)
+_LIBRARY_WORK = 1 << 27
 
 
-def numbers_in_cache(device: torch.device, cpu_numbers: int) -> int:
-    """Return how many numbers of patches to compute at a time: `cpu_numbers` on a CPU, 1 GB on a device."""
-    return cpu_numbers if device.type == "cpu" else _DEVICE_NUMBERS
+def on_device(values: Tensor) -> bool:
+    """True if `values` are not in the memory of the CPU."""
+    return values.device.type != "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ class Geometry:
     def fold(self, patches: Tensor, shape: torch.Size, *, positions_first: bool) -> Tensor:
         """The transpose of `patches`: every number is added to the place of the image `(n, *shape)` that it came from."""
         (top, first), (height, width) = self.padding, shape[1:]
-        if patches.device.type != "cpu":  # adding by index has no fixed order there
+        if on_device(patches):  # adding by index has no fixed order there
             columns = patches.transpose(1, 2) if positions_first else patches
             options = (self.kernel, self.dilation, self.padding, self.stride)
             return F.fold(columns, (height, width), *options)
@@ -133,7 +137,7 @@ class ImageProducts:
         models, groups, _, columns = self.weight.shape
         images_per_model = images // models
         numbers = groups * columns * self.positions
-        fitting = numbers_in_cache(self.weight.device, _CACHED_NUMBERS)
+        fitting = _DEVICE_NUMBERS if on_device(self.weight) else _CACHED_NUMBERS
         batch = max(ALIGNMENT, fitting // numbers // ALIGNMENT * ALIGNMENT)
         for model in range(0, models, max(1, batch // images_per_model)):
             last = min(models, model + max(1, batch // images_per_model))
@@ -151,6 +155,9 @@ class ImageProducts:
     def product(self, padded_images: Tensor, bias: Tensor | None) -> Tensor:
         """The result `(images, outputs, P)`; `bias` is `(N, outputs)`."""
         models, groups, outputs, _ = self.weight.shape
+        if models == 1 and on_device(self.weight):
+            shift, geometry = None if bias is None else bias[0], self.geometry
+            return F.conv2d(padded_images, self._kernels()[0], shift, geometry.stride, 0, geometry.dilation, groups).flatten(2)
         images = padded_images.shape[0]
         product = padded_images.new_empty(images * groups, outputs, self.positions)
         view = product.view(images, groups * outputs, self.positions)
@@ -163,13 +170,30 @@ class ImageProducts:
 
     def back(self, signal: Tensor) -> Tensor:
         """The derivative by the images, of a signal `(images, outputs, P)`."""
-        groups, outputs, columns = self.weight.shape[1:]
+        models, groups, outputs, columns = self.weight.shape
+        if on_device(signal) and len(signal) // models * signal[0].numel() * columns >= _LIBRARY_WORK:
+            return self._back_by_library(signal)
         parts = []
         for part, weight in self.blocks(signal.shape[0]):
             signals = signal[part].reshape(-1, outputs, signal.shape[2])
             column_gradient = steady_bmm(weight.transpose(1, 2), signals).view(-1, groups * columns, signal.shape[2])
             parts.append(self.geometry.fold(column_gradient, self.shape, positions_first=False))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _back_by_library(self, signal: Tensor) -> Tensor:
+        geometry, (models, groups, _, _) = self.geometry, self.weight.shape
+        (top, first), (height, width) = geometry.padding, self.shape[1:]
+        places = geometry.out(height + 2 * top, width + 2 * first)
+        signals = signal.unflatten(2, places).unflatten(0, (models, -1))
+        size = (signals.shape[1], *self.shape)
+        options = (geometry.stride, geometry.padding, geometry.dilation, groups)
+        parts = [conv2d_input(size, *part, *options) for part in zip(self._kernels(), signals, strict=True)]
+        return parts[0] if models == 1 else torch.cat(parts)
+
+    def _kernels(self) -> Tensor:
+        """`(N, outputs, channels / groups, *kernel)`."""
+        kernels: Tensor = self.weight.flatten(1, 2).unflatten(2, (-1, *self.geometry.kernel))
+        return kernels
 
     def gradients(self, padded_images: Tensor, signal: Tensor) -> Tensor:
         """`(images, outputs, columns)` weight gradient of each image."""
