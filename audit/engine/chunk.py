@@ -41,6 +41,10 @@ from audit.engine.trial.frozen_features import TrainingData
 from audit.engine.trial.model_source import OtherModelError
 
 
+class BrokenSumError(Exception):
+    """A sum with a row that should have been taken out: its norm is not finite."""
+
+
 class Chunk:
     """Some models of a job, trained from the first to the last step."""
 
@@ -74,6 +78,9 @@ class Chunk:
             self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
+        self.broken: Tensor | None = None
+        if isinstance(self.models, TapeGradients) and not arrangement.takes_out:
+            self.models.takes_out, self.broken = False, torch.zeros((), dtype=torch.bool, device=self.device)
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
         self.adaptive: AdaptiveNorms | None = None
@@ -145,9 +152,16 @@ class Chunk:
             if step + 1 in job.checkpoints:
                 checkpoints.append(export(self.models))
             within += 1
-            report.step()
+            if report.step():
+                self._refuse_broken()
+        self._refuse_broken()
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
+
+    def _refuse_broken(self) -> None:
+        """Raise `BrokenSumError` if a row without a finite norm, which was not taken out, has spoiled a sum."""
+        if self.broken is not None and bool(self.broken):
+            raise BrokenSumError
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
         seeds, as_gradients = tuple(seed.child("batches") for seed in self.seeds), self.canaries is not None
@@ -219,6 +233,8 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
+                    if self.broken is not None:
+                        self.broken |= ~clipping.norms.isfinite().all()
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:

@@ -15,7 +15,7 @@ import torch
 from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.alignment import ALIGNMENT, align_up
-from audit.engine.chunk import Chunk
+from audit.engine.chunk import BrokenSumError, Chunk
 from audit.engine.compiled.graphed_sums import GRAPH_ERRORS, CaptureError
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
@@ -61,7 +61,12 @@ def train(
         try:
             return _train(job, report, arrangement, technique or Technique())
         except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
-            arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
+            arrangement = replace(
+                arrange(job, options, technique, arrangement.source.decide(str(error))), takes_out=arrangement.takes_out
+            )
+        except BrokenSumError:
+            arrangement = replace(arrangement, takes_out=True)
+            log.warning("an example's gradient is not finite: the training begins again, and takes such examples out of sums")
         except GRAPH_ERRORS as error:
             if arrangement.graphs is not None:
                 raise

@@ -51,11 +51,13 @@ class ThrottledProgress:
         self._progress, self._models = progress, models
         self._waiting, self._last = 0, time.monotonic()
 
-    def step(self) -> None:
-        """Count one step of all models."""
+    def step(self) -> bool:
+        """Count one step of all models; True if what was counted is passed on."""
         self._waiting += self._models
-        if time.monotonic() - self._last > _PROGRESS_SECONDS:
+        due = time.monotonic() - self._last > _PROGRESS_SECONDS
+        if due:
             self.flush()
+        return due
 
     def flush(self) -> None:
         """Pass on what was counted."""

@@ -112,6 +112,7 @@ class Arrangement:
         split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
         graphs: passes are captured and repeated; None if they can be.
+        takes_out: of a clipped sum, examples with a norm that is not finite; else a training with one begins again and does.
         source: of the job's models; its `apart` is why each needs its own module.
     """
 
@@ -129,6 +130,7 @@ class Arrangement:
     split: Split | None = None
     counters: bool = False
     graphs: bool | None = False
+    takes_out: bool = True
 
 
 def arrange(
@@ -184,6 +186,7 @@ def arrange(
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
         counters=counters,
+        takes_out=device.type == "cpu",
         graphs=settings.graphs if settings.graphs is not None or _captures_by_default(job, module, device) else False,
         source=source,
     )

@@ -21,7 +21,7 @@ from audit.engine.layers.layers_elementwise import DropoutLayer
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
 from audit.engine.random.sampling import EnsembleSampler, Law
-from audit.engine.schedule import ScheduleSettings
+from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import initialise_model, parameter_count
 from tests.engine import cases
 from tests.engine.twin import slow_training
@@ -195,6 +195,30 @@ def test_a_poisoned_record_is_skipped_and_counted(value: float) -> None:
     for model in range(3):
         drawn = sum(0 in block.index[step, model, : block.counts[step, model]] for step in range(NOISY.count))
         assert done.executed.skipped[model] == drawn
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["anywhere", "at the last step"])
+def test_a_training_that_takes_no_one_out_begins_again_with_a_poisoned_record(
+    last: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a device, where no step waits for the answer whether norms are finite."""
+    data, event = cases.dataset((5,)), replace(NOISY, count=1) if last else NOISY
+    inputs = np.array(data.train.inputs)
+    inputs[39] = np.inf  # which the trial before a training does not see
+    poisoned = replace(data, train=replace(data.train, inputs=inputs))
+    usual = {name: cases.job(event, data=data) for name, data in (("healthy", data), ("poisoned", poisoned))}
+    settings = ScheduleSettings(compile="off")
+    expected = {name: train(job, cases.silent, settings) for name, job in usual.items()}
+    monkeypatch.setattr("audit.engine.gradients.clipping.all_finite", lambda _: False)
+    monkeypatch.setattr("audit.engine.ensemble.arrange", lambda *args: replace(arrange(*args), takes_out=False))
+    for name, job in usual.items():
+        caplog.clear()
+        done = train(job, cases.silent, settings)
+        assert ("begins again" in caplog.text) == (name == "poisoned")
+        np.testing.assert_array_equal(done.executed.skipped, expected[name].executed.skipped)
+        assert (done.executed.skipped.sum() > 0) == (name == "poisoned")
+        for parameter, value in expected[name].weights.items():
+            np.testing.assert_array_equal(done.weights[parameter], value)
 
 
 def test_a_diverging_model_does_not_touch_the_others() -> None:

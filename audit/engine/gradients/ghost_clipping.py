@@ -58,7 +58,13 @@ class TapeGradients:
     are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
     norm, factor and clipped sum are computed from these same rounded values in the type of the parameters: one example
     moves the sum by no more than the clip norm, whatever the rounding did.
+
+    Attributes:
+        takes_out: what a row with a norm that is not finite is multiplied with is set to zero. On a device, where no one looks
+            whether there is one, that reads and writes all that layers keep; else the sum is not finite.
     """
+
+    takes_out = True
 
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor], products: torch.dtype | None = None) -> None:
         self.layout = Layout.of(module)
@@ -156,7 +162,7 @@ class TapeGradients:
         for name, gradient in full.items():
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
         clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
-        if not clipping.finite:
+        if self.takes_out and not clipping.finite:
             # a factor of 0 does not take out what is infinite: their product is NaN, and would be the whole sum's
             signals = _without(uses, signals, full, clipping.norms.isfinite())
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from audit.engine.layers.batched_matmul import rowwise
 from audit.engine.layers.convolution_direct import DirectConvLayer
 from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, on_device, read_geometry
 from audit.engine.layers.layers import MatrixLayer, Tape, Use
@@ -30,6 +31,20 @@ class _PatchProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         return ctx.layer.back(signal), None, None, None
+
+
+class _RowProduct(torch.autograd.Function):
+    """Patches of all images of a model as rows, `(N, rows, columns)`, times its weight; differentiable in the images."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, patches: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
+        ctx.layer = layer
+        return rowwise(patches, layer.weight.squeeze(1), bias)
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        images = signal.view(-1, ctx.layer.positions, signal.shape[2])
+        return ctx.layer.back(images.transpose(1, 2)), None, None, None
 
 
 class ConvLayer(MatrixLayer):
@@ -59,11 +74,19 @@ class ConvLayer(MatrixLayer):
         padded_images = self.geometry.pad(inputs.detach())
         out_h, out_w = self.geometry.out(*padded_images.shape[2:])
         # on a device weights are copied to all images of a block, which is cheap beside patches of many positions
-        if self.groups == 1 and out_h * out_w < (self.outputs if on_device(inputs) else _FEW_POSITIONS):
+        few = self.groups == 1 and out_h * out_w < (self.outputs if on_device(inputs) else _FEW_POSITIONS)
+        if few and not on_device(inputs):
             patches = PatchRows.apply(inputs, self.geometry)
             rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
         arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
+        if few:
+            patches = (
+                self.geometry.patches(padded_images, positions_first=True).unflatten(0, (self.tape.models, -1)).flatten(1, 2)
+            )
+            rows = _RowProduct.apply(inputs, patches, self.bias(), arithmetic)
+            rows = self.tape.record(self, patches, rows) if self.slots else rows
+            return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
         product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias(), arithmetic).unflatten(
             0, (self.tape.models, -1)
         )

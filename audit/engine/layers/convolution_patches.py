@@ -172,7 +172,7 @@ class ImageProducts:
         """The derivative by the images, of a signal `(images, outputs, P)`."""
         models, groups, outputs, columns = self.weight.shape
         if on_device(signal) and len(signal) // models * signal[0].numel() * columns >= _LIBRARY_WORK:
-            return self._back_by_library(signal)
+            return self._back_by_library(signal.contiguous())
         parts = []
         for part, weight in self.blocks(signal.shape[0]):
             signals = signal[part].reshape(-1, outputs, signal.shape[2])
