@@ -78,9 +78,9 @@ class Chunk:
             self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
-        self.broken: Tensor | None = None
+        self.infinite_norms: Tensor | None = None
         if isinstance(self.models, TapeGradients) and not arrangement.takes_out:
-            self.models.takes_out, self.broken = False, torch.zeros((), dtype=torch.bool, device=self.device)
+            self.models.takes_out, self.infinite_norms = False, torch.zeros((), dtype=torch.bool, device=self.device)
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
         self.adaptive: AdaptiveNorms | None = None
@@ -153,14 +153,14 @@ class Chunk:
                 checkpoints.append(export(self.models))
             within += 1
             if report.step():
-                self._refuse_broken()
-        self._refuse_broken()
+                self._check_norms()
+        self._check_norms()
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
 
-    def _refuse_broken(self) -> None:
+    def _check_norms(self) -> None:
         """Raise `BrokenSumError` if a row without a finite norm, which was not taken out, has spoiled a sum."""
-        if self.broken is not None and bool(self.broken):
+        if self.infinite_norms is not None and bool(self.infinite_norms):
             raise BrokenSumError
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
@@ -233,8 +233,8 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
-                    if self.broken is not None:
-                        self.broken |= ~clipping.norms.isfinite().all()
+                    if self.infinite_norms is not None:
+                        self.infinite_norms |= ~clipping.norms.isfinite().all()
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:

@@ -74,13 +74,13 @@ class ConvLayer(MatrixLayer):
         padded_images = self.geometry.pad(inputs.detach())
         out_h, out_w = self.geometry.out(*padded_images.shape[2:])
         # on a device weights are copied to all images of a block, which is cheap beside patches of many positions
-        few = self.groups == 1 and out_h * out_w < (self.outputs if on_device(inputs) else _FEW_POSITIONS)
-        if few and not on_device(inputs):
+        few_positions = self.groups == 1 and out_h * out_w < (self.outputs if on_device(inputs) else _FEW_POSITIONS)
+        if few_positions and not on_device(inputs):
             patches = PatchRows.apply(inputs, self.geometry)
             rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
         arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
-        if few:
+        if few_positions:
             patches = (
                 self.geometry.patches(padded_images, positions_first=True).unflatten(0, (self.tape.models, -1)).flatten(1, 2)
             )
