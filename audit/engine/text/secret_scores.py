@@ -15,7 +15,8 @@ Encode = Callable[[str], Sequence[int]]
 Collate = Callable[[list[Any]], Mapping[str, Any]]
 Pieces = tuple[str, str] | tuple[str, str, str]
 IGNORED_LABEL = -100  # transformers' label of tokens that are not predicted
-MOST_LOGITS = 1 << 25  # numbers of one pass: 128 MB in float32
+# numbers of one pass at least and at most (4 MB and 128 MB in float32), between them a part of the model's own
+LEAST_LOGITS, MOST_LOGITS, LOGITS_SHARE = 1 << 20, 1 << 25, 1 / 256
 CAUSAL = 100  # roundings of the logits' spread by which a later token may change earlier ones
 
 
@@ -116,7 +117,9 @@ def token_log_probabilities(
             for tokens in rows:
                 _demand_room(module, tokens)
             vocabulary = _demand_causal(module, max(rows, key=len), device)
-            for numbers in _batches(rows, vocabulary):
+            parameters = sum(parameter.numel() for parameter in module.parameters())
+            most = max(LEAST_LOGITS, min(MOST_LOGITS, int(parameters * LOGITS_SHARE)))
+            for numbers in _batches(rows, most // vocabulary):
                 ids = torch.tensor([list(rows[number]) for number in numbers], device=device)
                 log_softmax = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
                 own = log_softmax.gather(2, ids[:, 1:, None])[..., 0]
@@ -128,13 +131,13 @@ def token_log_probabilities(
     return results
 
 
-def _batches(rows: Sequence[Sequence[int]], vocabulary: int) -> Iterator[list[int]]:
-    """Yield numbers of rows of one length, as many as a pass takes."""
+def _batches(rows: Sequence[Sequence[int]], tokens: int) -> Iterator[list[int]]:
+    """Yield numbers of rows of one length, as many as have so many tokens together, and one at least."""
     lengths: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         lengths.setdefault(len(row), []).append(number)
     for length, numbers in lengths.items():
-        size = max(1, MOST_LOGITS // (vocabulary * length))
+        size = max(1, tokens // length)
         yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
 
 
