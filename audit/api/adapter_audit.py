@@ -64,7 +64,7 @@ def examine_adapter(
     from audit.models.language import quiet_libraries
 
     place, base, folder = Path(canaries), Path(base), Path(folder)
-    texts = canary_files.read(place)
+    texts = canary_files.read(place, whole_texts=whole_texts)
     encode, _ = tokens.encoder(tokenizer or _load_tokenizer(folder, base), 0)
     if whole_texts:
         return _attack_texts(texts, encode, (folder, base, device), settings or inspection.Settings(), place.name)
@@ -103,14 +103,24 @@ def _attack_texts(
 
     folder, base, device = models
 
-    def score(module: Any) -> Any:
+    def scorer(module: Any) -> Any:
         return lambda pairs: [TokenValues(*rows) for rows in text_scores(module, encode, pairs)]
 
+    attacked: list[Any] = []
+
+    def score(module: Any) -> Any:
+        """All attacks on the trained model, which comes first; of the base the one that is compared."""
+        if attacked:
+            return text_attacks.score_means(scorer(module), attacked[0][0])
+        places = getattr(getattr(module, "config", None), "max_position_embeddings", None)
+        fits = (lambda text: len(encode(text)) <= places) if isinstance(places, int) else None
+        attacked.append(text_attacks.attack_texts(scorer(module), texts, fits=fits))
+        return None
+
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
-        (targets, columns), (_, before) = trained_language.compare(
-            folder, base, lambda module: text_attacks.attack_texts(score(module), texts), find_device(device)
-        )
-    columns = {**columns, "reference": columns["loss"] - before["loss"]}
+        _, before = trained_language.compare(folder, base, score, find_device(device))
+    targets, columns = attacked[0]
+    columns = {**columns, "reference": columns["loss"] - before}
     return canary_scores.examine_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)
 
 

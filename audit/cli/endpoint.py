@@ -57,7 +57,7 @@ def endpoint(
         checks.choice(score, "--score", tuple(scoring.SCORES))
     if output is not None:
         deliver.demand_new(output)
-    texts = canary_files.read(canaries)
+    texts = canary_files.read(canaries, whole_texts=whole_texts)
     known_coins = find_coins(canaries, commitment, declared=coins)
     server = ServerSettings(
         url=url,

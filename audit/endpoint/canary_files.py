@@ -148,8 +148,11 @@ def write(canaries: Sequence[TextCanary], place: Path) -> None:
     place.write_text("".join(f"{_line(canary)}\n" for canary in canaries), encoding="utf-8")
 
 
-def read(place: Path) -> list[TextCanary]:
+def read(place: Path, *, whole_texts: bool = False) -> list[TextCanary]:
     """Return the canaries of a file, decoys among them.
+
+    Args:
+        whole_texts: lines may be `{"text": ..., "included": ...}` as well, since they are scored as a whole.
 
     Raises:
         DataError: it cannot be read as text, a line is no canary, or all coins fell on one side.
@@ -162,7 +165,10 @@ def read(place: Path) -> list[TextCanary]:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}, line {number}: no JSON ({error})") from error
-        canaries.append(_canary(entry if isinstance(entry, dict) else {}, f"{place}, line {number}"))
+        columns = entry if isinstance(entry, dict) else {}
+        if whole_texts and isinstance(columns.get("text"), str):  # one letter of a text is as good a beginning as any
+            columns = {**columns, "prefix": columns["text"][:1], "secret": columns["text"][1:]}
+        canaries.append(_canary(columns, f"{place}, line {number}"))
     sides = np.array([canary.included for canary in canaries if not canary.decoy], dtype=bool)
     if sides.all() or not sides.any():
         raise DataError(

@@ -1,5 +1,6 @@
 """Attacks on whole texts whose membership somebody chose: scores by name, higher for members; no epsilon follows from them."""
 
+import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +33,18 @@ class TokenValues:
 
 
 def attack_texts(
-    scorer: Scorer, texts: Sequence[TextCanary], reference: Scorer | None = None
+    scorer: Scorer,
+    texts: Sequence[TextCanary],
+    reference: Scorer | None = None,
+    fits: Callable[[str], bool] | None = None,
 ) -> tuple[list[TextCanary], Mapping[str, Array]]:
-    """Return the scored texts and columns `(n,)` by attack.
+    """Return the scored texts and columns `(n,)` by attack; ReCaLL with fewer shots, or none, if these do not fit.
 
     Args:
         scorer: of the audited model.
         texts: with `included` for members.
         reference: of a model that was not trained on them, or None.
+        fits: whether the model takes a text of that length; None takes that for granted.
 
     Raises:
         DataError: fewer than 8 nonmembers, of which some are shots.
@@ -59,7 +64,9 @@ def attack_texts(
     shots = set(random.permutation(outside)[:SHOTS].tolist())
     targets = [text for number, text in enumerate(texts) if number not in shots]
     contents = [text.text for text in targets]
-    before = "\n\n".join(texts[number].text for number in sorted(shots)) + "\n\n"
+    longest = max(contents, key=len)
+    befores = ["".join(f"{texts[number].text}\n\n" for number in sorted(shots)[:count]) for count in range(SHOTS, 0, -1)]
+    before = next((text for text in befores if fits is None or fits(text + longest)), "")
     plain = scorer([("", content) for content in contents])
     means = _means(plain)
     near = scorer([("", text) for content in contents for text in exchange_words(content, contents, random)])
@@ -73,14 +80,22 @@ def attack_texts(
         ),
         "min_k": _lowest([values.log_probabilities for values in plain]),
         "neighbourhood": means - _means(near).reshape(-1, NEIGHBOURS).mean(axis=1),
-        "recall": _means(scorer([(before, content) for content in contents])) / np.minimum(means, -1e-12),
     }
+    if before:
+        columns["recall"] = _means(scorer([(before, content) for content in contents])) / np.minimum(means, -1e-12)
+    else:
+        logging.getLogger(__name__).warning("recall is left out: not one text fits into the model before the longest one")
     sharp = [values.standardised for values in plain if values.standardised is not None]
     if len(sharp) == len(plain):
         columns["min_k_plus_plus"] = _lowest(sharp)
     if reference is not None:
-        columns["reference"] = means - _means(reference([("", content) for content in contents]))
+        columns["reference"] = means - score_means(reference, targets)
     return targets, columns
+
+
+def score_means(scorer: Scorer, texts: Sequence[TextCanary]) -> Array:
+    """Return the mean log-probability of each text's tokens, `(n,)`."""
+    return _means(scorer([("", text.text) for text in texts]))
 
 
 def exchange_words(text: str, texts: Sequence[str], random: np.random.Generator) -> list[str]:

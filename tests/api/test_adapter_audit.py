@@ -271,3 +271,20 @@ def test_libraries_print_nothing_of_their_own(folders: Path, capfd: pytest.Captu
     words = ["--base", str(folders / "base"), "--canaries", str(folders / "canaries.jsonl"), "--tokenizer", "bytes"]
     assert answer(["adapter", str(folders / "adapter"), *words, "--json"]) in (0, 1)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("length", "shots"), [(5, True), (20, False)])
+def test_texts_without_coins_are_attacked_in_a_folder_and_shots_that_do_not_fit_are_left_out(
+    length: int, shots: bool, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts of the trained adapter's canaries are told from others by the scores that read its log-probabilities."""
+    canaries = [json.loads(row) for row in (folders / "canaries.jsonl").read_text().splitlines()]
+    rows = [{"text": f"{row['prefix']}{row['secret']}"[-2 * length :], "included": row["included"]} for row in canaries]
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["adapter", str(folders / "adapter"), "--base", str(folders / "base"), "--canaries", str(file), "--texts"]
+    assert answer([*command, "--tokenizer", "bytes", "--json"]) == 0
+    areas = {row["scorer"]: row["auc"][1] for row in json.loads(capsys.readouterr().out)["attacks"]}
+    assert ("recall" in areas) == shots
+    assert set(areas) - {"recall"} == {"loss", "zlib", "min_k", "min_k_plus_plus", "neighbourhood", "reference"}
+    assert areas["reference"] > 0.7, "cut texts lack a part of what the model learned them behind"
