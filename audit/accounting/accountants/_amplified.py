@@ -206,6 +206,8 @@ def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit:
     first, last = (np.array([high, low, 1 - high - low]) for high, low in scores)
     holds = (np.minimum(first, last) > 0).all(axis=0) & (first[2] <= limit * last[2]) & (last[2] <= limit * first[2])
     laws = [_best_run_chances(event, row[:, holds]) for row in (first, last)]
+    if not holds.any():
+        return lambda direction, log_tail: finite_pair((0.0,), (1.0,))  # no such scores: nothing is shown
 
     def maker(direction: Direction, log_tail: float) -> LossPair:
         first, second = laws if direction != "add" else laws[::-1]

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 _ORDERS = 4000
 _LOSSES = 120
 _HALVINGS = 40
+_LEAST_LOG_MASS = -700.0  # no float holds the inverse of much less
 
 
 def zcdp_epsilon_floor(rho: float, delta: float) -> float:
@@ -47,8 +48,13 @@ def zcdp_epsilon_floor(rho: float, delta: float) -> float:
 
 
 def _rarest(loss: float, rho: float) -> float:
-    """Logarithm of the largest P-mass of an outcome of that loss that keeps the mechanism rho-zCDP, from below."""
-    low, high = -(max(loss, rho) ** 2) / rho - 50.0, -1e-9
+    """Logarithm of the largest P-mass of an outcome of that loss that keeps the mechanism rho-zCDP, from below.
+
+    Minus infinity if even the least mass that is looked at is too much.
+    """
+    low, high = max(-(max(loss, rho) ** 2) / rho - 50.0, _LEAST_LOG_MASS), -1e-9
+    if low == _LEAST_LOG_MASS and largest_rho(loss, math.exp(low)) > rho:
+        return -math.inf
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if largest_rho(loss, math.exp(middle)) <= rho else (low, middle)

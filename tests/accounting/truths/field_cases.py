@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,9 +29,10 @@ from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import NoisyMax, SparseVector, TreeAggregation
 from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_changes import has_noise, with_noise_factor
 from audit.core.event_forms import encode, kinds_by_name
 from audit.core.event_reading import nodes
-from audit.core.events import Composed, Event, Gaussian, Grouped
+from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, Laplace, Repeated
 
 TIMES = 10.0  # the median of the battery, that a case has to be beyond
 _SECONDS = 6.0  # of CPU for one case
@@ -113,9 +115,78 @@ def bracket(question: ClaimQuestion, identity: str, catches: str) -> dict[str, A
     }
 
 
+def _composed(event: Event) -> Event:
+    return Composed(parts=(Laplace(noise_multiplier=8.0), event))
+
+
+def _between(event: Event) -> Event:
+    return Composed(parts=(ApproximateDp(epsilon=0.05, delta=1e-9), event, Gaussian(noise_multiplier=20.0)))
+
+
+def _repeated(event: Event) -> Event:
+    return Repeated(mechanism=event, count=3)
+
+
+def _grouped(event: Event) -> Event:
+    return Grouped(mechanism=event, size=2)
+
+
+def _phases(event: Event) -> Event:
+    return Composed(parts=(Repeated(mechanism=event, count=2), Repeated(mechanism=Laplace(noise_multiplier=40.0), count=5)))
+
+
+FORMS: dict[str, Callable[[Event], Event]] = {
+    "composed": _composed,
+    "between": _between,
+    "repeated": _repeated,
+    "grouped": _grouped,
+    "phases": _phases,
+}
+
+
+def find_wrapped(kind: type[Event], form: str) -> dict[str, Any] | None:
+    """Return a case of an event of a class inside of another, which it dominates; None if none was found in time."""
+    draws = Draws(np.random.Generator(np.random.PCG64([*kind.__name__.encode(), *form.encode()])))
+    end = time.process_time() + _SECONDS
+    while time.process_time() < end:
+        try:
+            inner = schema.draw_event(draws, kind, is_usual=True)
+            event = FORMS[form](inner)
+        except ConfigError:
+            continue
+        adjacency = Adjacency.REPLACE_ONE if draws.chance(0.3) else Adjacency.ADD_REMOVE
+        question = ClaimQuestion(event=event, delta=draws.pick(1e-5, 1e-6, 1e-7), adjacency=adjacency)
+        row = bracket(question, f"wrapped-{kind.__name__}-{form}", f"a {kind.__name__} {form}")
+        if row is not None and all(_costs_less(weaker, question, row["lower"]) for weaker in _weaker(event, inner)):
+            return row
+    return None
+
+
+def _weaker(event: Event, inner: Event) -> list[Event]:
+    """Return what is left if the inner event is dropped, counted once, or believed at twice its noise."""
+    if isinstance(event, Composed):
+        rest = Composed(parts=tuple(part for part in event.parts if inner not in nodes(part)))
+    else:
+        rest = inner
+    return [rest, *([with_noise_factor(event, 1.1)] if has_noise(inner) else [])]
+
+
+def _costs_less(event: Event, question: ClaimQuestion, floor: float) -> bool:
+    high = Reference(tolerance=1e-3).bracket(event, delta=question.delta, adjacency=question.adjacency)[1]
+    return high < 0.99 * floor
+
+
 def main(path: Path, kinds: list[str]) -> None:
     document = json.loads(path.read_text())
     rows = {row["id"]: row for row in document["cases"]}
+    for name, kind in kinds_by_name().items():
+        for form in FORMS:
+            identity = f"wrapped-{name}-{form}"
+            if identity in rows or (kinds and name not in kinds):
+                continue
+            row = find_wrapped(kind, form)
+            print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
+            rows |= {} if row is None else {identity: row}
     for identity, (event, catches) in WRAPPED.items():
         if identity not in rows:
             row = bracket(ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), identity, catches)

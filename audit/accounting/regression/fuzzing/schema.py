@@ -115,8 +115,10 @@ def fields(kind: type[Event]) -> tuple[str, ...]:
     return names
 
 
-def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0) -> Event:
-    """Return an event of a class with one field far from the usual: `far`, or any.
+def draw_event(
+    draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0, is_usual: bool = False
+) -> Event:
+    """Return an event of a class with one field far from the usual: `far`, or any; with none if it `is_usual`.
 
     The noise is set so that the release still reveals something, except if it is the far one.
     """
@@ -124,7 +126,7 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
     event_class: Any = kind
     of_lists = _STRUCTURE - {"unit", "mechanism", "parts", "noise"}
     lists = [field.name for field in dataclasses.fields(event_class) if field.name in of_lists]
-    if far is None and depth == 0 and (names or lists):
+    if far is None and depth == 0 and not is_usual and (names or lists):
         far = (*names, *lists)[draws.count(len(names) + len(lists)) - 1]
     values: dict[str, Any] = {name: SPANS[name].draw(draws, name == far) for name in names}
     values |= _lists(draws, lists, far)
@@ -189,6 +191,25 @@ def _scale_noise(draws: Draws, event: Event) -> Event:
     return with_noise_factor(event, max(spread * draws.log_uniform(0.15, 1.5), 0.2))
 
 
+def _inside(draws: Draws, event: Event) -> Event:
+    """Return the event inside of another, which hardly adds to it: most often beside others, else repeated or grouped."""
+    form = int(draws.pick(0, 0, 0, 1, 2, 3))
+    if form in (0, 3):
+        others = [_weak(draws) for _ in range(draws.count(2))]
+        place = int(draws.pick(*range(len(others) + 1)))
+        event = Composed(parts=(*others[:place], event, *others[place:]))
+    if form in (1, 3):
+        event = Repeated(mechanism=event, count=draws.count(4, 2))
+    return Grouped(mechanism=event, size=draws.count(4, 2)) if form == 2 else event
+
+
+def _weak(draws: Draws) -> Event:
+    kind = _PLAIN[draws.count(len(_PLAIN)) - 1]
+    if kind is ApproximateDp:
+        return ApproximateDp(epsilon=draws.log_uniform(0.01, 0.3), delta=draws.log_uniform(1e-12, 1e-9))
+    return kind(noise_multiplier=draws.log_uniform(4.0, 100.0))
+
+
 def wrap_event(draws: Draws, event: Event) -> Event:
     """Return the event as it is, or repeated, grouped, beside another release, or several of these."""
     if draws.chance(0.25):
@@ -208,8 +229,11 @@ def _about(event: Event, unit: str) -> Event:
 
 def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wrap: bool = True) -> ClaimQuestion:
     """Return a question about an event of a class, wrapped at random, about any unit, under any adjacency."""
-    event = draw_event(draws, kind, far)
-    if wrap and draws.chance(0.6):
+    is_usual = wrap and far is None and draws.chance(0.5)
+    event = draw_event(draws, kind, far, is_usual=is_usual)
+    if is_usual:
+        event = _inside(draws, event)
+    elif wrap and draws.chance(0.6):
         event = wrap_event(draws, event)
     if wrap and draws.chance(0.2):
         event = _about(event, get_args(Unit)[draws.count(len(get_args(Unit))) - 1])

@@ -1,4 +1,4 @@
-"""The search itself: each stratum gets the same time, what is wrong is made small and kept as a case with a sentence."""
+"""The search itself: each stratum gets time as the root of what its questions cost, what is wrong is made small and kept as a case with a sentence."""
 
 import dataclasses
 import json
@@ -102,7 +102,7 @@ def search(
         candidates = [lane for lane in lanes if lane.is_open]
         if not candidates:
             break
-        lane = min(candidates, key=lambda lane: lane.cost)
+        lane = min(candidates, key=lambda lane: lane.cost * lane.questions)
         start = time.process_time()
         finding = _ask(accountant, lane)
         lane.cost += time.process_time() - start
