@@ -293,6 +293,11 @@ def test_a_rare_run_costs_no_less_than_the_release_beside_it() -> None:
     assert alone <= low * (1 + 1e-3) and alone < high
 
 
+def test_runs_whose_scores_tell_nothing_apart_are_bounded_from_above_alone() -> None:
+    low, high = bracket("Tuned(Gaussian(0.13), 6, 1e400)", 5e-5, REPLACE)
+    assert low == 0 and high > 100
+
+
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 

@@ -50,3 +50,9 @@ def test_the_mechanism_found_has_that_delta() -> None:
     losses = [floor + 0.05 * step for step in range(1, 40)]
     reached = max(math.exp(_rarest(loss, rho)) * -math.expm1(floor - loss) for loss in losses)
     assert reached == pytest.approx(delta, rel=3e-2)
+
+
+def test_a_large_parameter_has_a_floor_or_none_and_never_an_error() -> None:
+    floor = zcdp_epsilon_floor(916.0, 1e-6)
+    assert gdp_epsilon(math.sqrt(2 * 916), 1e-6) < floor < renyi.zcdp_epsilon(916.0, 1e-6)
+    assert zcdp_epsilon_floor(50.0, 1e-300) > 0 and _rarest(3000.0, 0.5) == -math.inf

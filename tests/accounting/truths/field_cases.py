@@ -7,6 +7,7 @@ An event is drawn with one field far from the usual until the reference proves a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -31,9 +32,10 @@ from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_changes import has_noise, with_noise_factor
 from audit.core.event_forms import encode, kinds_by_name
-from audit.core.event_reading import nodes
+from audit.core.event_reading import nodes, rebuilt
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Grouped, Laplace, Repeated
 
+FACTORS = (0.6, 1.6, 0.2, 5.0, 0.1, 10.0)  # that a field is taken for something else by
 TIMES = 10.0  # the median of the battery, that a case has to be beyond
 _SECONDS = 6.0  # of CPU for one case
 
@@ -113,6 +115,61 @@ def bracket(question: ClaimQuestion, identity: str, catches: str) -> dict[str, A
         "catches": f"{catches} that is cut, rounded or looked up in a table",
         "precision": 1e-3,
     }
+
+
+def misread(event: Event, kind: type[Event], name: str, factor: float) -> Event:
+    """Return the event with one field of every event of a class taken for so many times what it is.
+
+    Raises:
+        ConfigError: the field takes no such value.
+    """
+
+    def edit(node: Event) -> Event:
+        if type(node) is not kind:
+            return node
+        value = getattr(node, name) * factor
+        return dataclasses.replace(node, **{name: max(1, int(value)) if schema.SPANS[name].is_count else value})  # type: ignore[type-var]
+
+    return rebuilt(event, edit)
+
+
+def find_cut(kind: type[Event], name: str, middle: float, side: str) -> dict[str, Any] | None:
+    """Return a case with a field far above or below the usual that shows if it is taken for something nearer or farther.
+
+    None if none was found in time: the field does not matter there, or the bracket is too wide to tell.
+    """
+    draws = Draws(np.random.Generator(np.random.PCG64([*kind.__name__.encode(), *name.encode(), *side.encode()])))
+    end = time.process_time() + 2 * _SECONDS
+    while time.process_time() < end:
+        try:
+            question = schema.draw_question(draws, kind, name, wrap=False)
+        except ConfigError:
+            continue
+        value = float(getattr(question.event, name))
+        if not (value >= TIMES * middle if side == "above" else 0 < value <= middle / TIMES):
+            continue
+        row = bracket(question, f"cut-{kind.__name__}-{name}-{side}", f"a {name} of {kind.__name__}")
+        if row is not None and is_shown(question, kind, name, row["lower"]):
+            return row
+    return None
+
+
+def shows(case: Case, kind: type[Event], name: str, middle: float, side: str) -> bool:
+    """Return whether a case shows if a field on that side of the usual is taken for something else."""
+    values = [float(getattr(node, name)) for node in nodes(case.asks[0].event) if type(node) is kind]
+    is_there = any(value >= TIMES / 2 * middle if side == "above" else 0 < value <= 2 * middle / TIMES for value in values)
+    return is_there and is_shown(case.asks[0], kind, name, case.lower)
+
+
+def is_shown(question: ClaimQuestion, kind: type[Event], name: str, floor: float) -> bool:
+    """Return whether a field taken for some times more or less is below the truth."""
+    for factor in FACTORS:
+        try:
+            if _costs_less(misread(question.event, kind, name, factor), question, floor):
+                return True
+        except (ConfigError, UnsupportedMechanism):  # the field takes no such value
+            continue
+    return False
 
 
 def _composed(event: Event) -> Event:
@@ -198,6 +255,14 @@ def main(path: Path, kinds: list[str]) -> None:
             continue
         for field in schema.fields(kind):
             middle = median(stored[name, field] or [math.sqrt(math.prod(schema.SPANS[field].usual))])
+            for side in ("above", "below"):
+                identity = f"cut-{name}-{field}-{side}"
+                known = (case for case in suite.load_checked() if case.kind == "bracket")
+                if identity in rows or any(shows(case, kind, field, middle, side) for case in known):
+                    continue
+                row = find_cut(kind, field, middle, side)
+                print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
+                rows |= {} if row is None else {identity: row}
             for place in (1, 2):
                 identity = f"field-{name}-{field}-{place}"
                 if identity in rows:
