@@ -139,7 +139,7 @@ def find_cut(kind: type[Event], name: str, middle: float, side: str) -> dict[str
     None if none was found in time: the field does not matter there, or the bracket is too wide to tell.
     """
     draws = Draws(np.random.Generator(np.random.PCG64([*kind.__name__.encode(), *name.encode(), *side.encode()])))
-    end = time.process_time() + 2 * _SECONDS
+    end = time.process_time() + _SECONDS
     while time.process_time() < end:
         try:
             question = schema.draw_question(draws, kind, name, wrap=False)
