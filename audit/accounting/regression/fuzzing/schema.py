@@ -115,9 +115,7 @@ def fields(kind: type[Event]) -> tuple[str, ...]:
     return names
 
 
-def draw_event(
-    draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0, is_usual: bool = False
-) -> Event:
+def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0, is_usual: bool = False) -> Event:
     """Return an event of a class with one field far from the usual: `far`, or any; with none if it `is_usual`.
 
     The noise is set so that the release still reveals something, except if it is the far one.
@@ -138,6 +136,8 @@ def draw_event(
     if far == "steps" and "participations" in values:  # as many as fit, so that the last steps cost something
         values["separation"] = max(values["separation"], math.ceil(values["steps"] / SPANS["participations"].far[1]))
         values["participations"] = (values["steps"] - 1) // values["separation"] + 1
+    if far == "batch_limit" and draws.chance(0.5):  # every batch is cut, so that the limit is what is paid for
+        values |= {"sample_rate": 1.0, "population": values["batch_limit"] * draws.count(20, 2)}
     if "mean" in values and math.isfinite(values["shape"]):
         values["mean"] = max(values["mean"], 1.0)
     if "coefficients" in values and "groups" in values:
