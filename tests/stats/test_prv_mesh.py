@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -37,7 +38,7 @@ def _exact_estimate(noise: float, rate: float, delta: float, error: float, delta
     mesh = mpf(error / math.sqrt(math.log(12 / delta_error)))
     cells = int(mpf(12) / mesh)
     below = [_chance_below((place - mpf(1) / 2) * mesh, s, q) for place in range(-cells, cells + 2)]
-    masses = [second - first for first, second in zip(below, below[1:], strict=False)]
+    masses = [second - first for first, second in itertools.pairwise(below)]
     total = mp.fsum(masses)
     shift = 2 * (_mean(noise, rate) - mesh * mp.fsum(place * mass for place, mass in enumerate(masses, -cells)) / total)
     width = 64  # bytes of a coefficient

@@ -1,4 +1,4 @@
-"""Cases for every field of every event, far beyond those of the battery: two each, as `field_cases.json`.
+"""Cases for every field of every event, far beyond those of the battery, and of every event inside of others: `field_cases.json`.
 
     python -m tests.accounting.truths.field_cases audit/accounting/regression/field_cases.json [KIND...]
 
@@ -13,7 +13,8 @@ import math
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -233,48 +234,40 @@ def _costs_less(event: Event, question: ClaimQuestion, floor: float) -> bool:
     return high < 0.99 * floor
 
 
-def main(path: Path, kinds: list[str]) -> None:
-    document = json.loads(path.read_text())
-    rows = {row["id"]: row for row in document["cases"]}
-    for name, kind in kinds_by_name().items():
-        for form in FORMS:
-            identity = f"wrapped-{name}-{form}"
-            if identity in rows or (kinds and name not in kinds):
-                continue
-            row = find_wrapped(kind, form)
-            print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
-            rows |= {} if row is None else {identity: row}
+Search = Callable[[], dict[str, Any] | None]
+
+
+def searches(kinds: list[str]) -> Iterator[tuple[str, Search]]:
+    """Yield name and search of each case of these classes of events, of all if none is named."""
     for identity, (event, catches) in WRAPPED.items():
-        if identity not in rows:
-            row = bracket(ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), identity, catches)
-            print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
-            rows |= {} if row is None else {identity: row}
-    stored = stored_values(suite.load())
+        question = ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+        yield identity, partial(bracket, question, identity, catches)
+    stored, cases = stored_values(suite.load()), [case for case in suite.load_checked() if case.kind == "bracket"]
     for name, kind in kinds_by_name().items():
         if kinds and name not in kinds:
             continue
+        for form in FORMS:
+            yield f"wrapped-{name}-{form}", partial(find_wrapped, kind, form)
         for field in schema.fields(kind):
             middle = median(stored[name, field] or [math.sqrt(math.prod(schema.SPANS[field].usual))])
             for side in ("above", "below"):
-                identity = f"cut-{name}-{field}-{side}"
-                known = (case for case in suite.load_checked() if case.kind == "bracket")
-                if identity in rows or any(shows(case, kind, field, middle, side) for case in known):
-                    continue
-                row = find_cut(kind, field, middle, side)
-                print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
-                rows |= {} if row is None else {identity: row}
+                if not any(shows(case, kind, field, middle, side) for case in cases):
+                    yield f"cut-{name}-{field}-{side}", partial(find_cut, kind, field, middle, side)
             for place in (1, 2):
-                identity = f"field-{name}-{field}-{place}"
-                if identity in rows:
-                    continue
-                row = find(kind, field, middle, place)
-                print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
-                if row is not None:
-                    rows[identity] = row
-        text = json.dumps(
-            {"version": 1, "command": "python -m tests.accounting.truths.field_cases", "cases": list(rows.values())}, indent=1
-        )
-        path.write_text(text + "\n")
+                yield f"field-{name}-{field}-{place}", partial(find, kind, field, middle, place)
+
+
+def main(path: Path, kinds: list[str]) -> None:
+    rows = {row["id"]: row for row in json.loads(path.read_text())["cases"]}
+    for identity, search in searches(kinds):
+        if identity in rows:
+            continue
+        row = search()
+        print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
+        if row is not None:
+            rows[identity] = row
+            document = {"version": 1, "command": "python -m tests.accounting.truths.field_cases", "cases": list(rows.values())}
+            path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The search itself: each stratum gets time as the root of what its questions cost, what is wrong is made small and kept as a case with a sentence."""
+"""The search itself: what is wrong is made small and kept as a case with a sentence.
+
+A stratum gets time as the root of what one of its questions costs: a dear one more than a cheap one, and fewer questions.
+"""
 
 import dataclasses
 import json
