@@ -1,4 +1,4 @@
-"""Cases for every field of every event, far beyond those of the battery, and of every event inside of others: `field_cases.json`.
+"""Cases for every field of every event, far beyond those of the battery, and for every event inside of others.
 
     python -m tests.accounting.truths.field_cases audit/accounting/regression/field_cases.json [KIND...]
 
