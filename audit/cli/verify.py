@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,19 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
 from audit.core.errors import ConfigError
 from audit.core.files import file_sha256
+from audit.execution.run_folder import SEED
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
+UNTIED = {  # what nothing else in a folder decides, by the key in report.json under which it stands
+    "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
+    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets", "risks": "risks of tables",
+    "watched": "bounds of games that stop early", "records": "names of records", "note": "remarks",
+    "source": "origin of the data",
+}  # fmt: skip
 PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
 
 
@@ -36,24 +44,19 @@ def verify(
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
     numbers = check_numbers(source) if again else None
     problems += numbers.problems if numbers is not None else []
+    untied = ", ".join(_untied(audit_report, source)) if numbers is not None else ""
     if as_json:
-        counts = (
-            {}
-            if numbers is None
-            else {
-                "numbers": numbers.numbers,
-                "recomputed": numbers.numbers - len(numbers.problems),
-                "not_recomputed": sorted(numbers.left),
-            }
-        )
-        print_json(
-            {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems, **counts}
-        )
+        answer = {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems}
+        if numbers is not None:
+            answer |= {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
+            answer |= {"not_checkable_without_a_signature": untied.split(", ")}
+        print_json(answer)
     else:
         for line in problems:
             print_plain(f"differs: {line}")
         if numbers is not None:
             print_plain(numbers.summary)
+            print_plain(f"not checkable without a signature: {untied}")
         if key is None:
             print_plain("unsigned: shows only that the files agree")
         print_plain(
@@ -63,22 +66,37 @@ def verify(
 
 
 def check_numbers(source: Path) -> NumberCheck:
-    """Return what came of computing the numbers of a run folder again; what cannot be read differs.
+    """Return what came of computing the numbers of a run folder again, and of writing what follows from them again.
 
     Raises:
         ConfigError: `source` is not a run folder.
     """
-    from audit.core import files
-    from audit.execution import recompute, report_form
+    from audit.core.errors import AuditError
+    from audit.execution import recompute
+    from audit.experiment.line import again, consistency
 
     if not source.is_dir():
         raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
     try:
-        comparison = recompute.recompute(source)
-        report_form.check_form(files.read_json(source / "report.json"), comparison)
-        return comparison
-    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        check = recompute.recompute(source)
+        report = load(source)
+        for count, problems in (again.differences(source, report), consistency.contradictions(report)):
+            check.numbers += count
+            check.problems += problems
+        return check
+    except (AuditError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
+
+
+def _untied(report: AuditReport, folder: Path) -> list[str]:
+    """Return what only a signature vouches for: nothing else in the folder decides it."""
+    from reports.formats import json
+
+    text, is_run = json.to_json(report).decode(), report.kind == "run"
+    found = [words for key, words in UNTIED.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
+    found += [] if is_run else ["title", "name of the model"]
+    found += [] if (folder / "audit.log").is_file() else ["date", "versions"]
+    return found + ([] if report.provenance.seed is not None or (folder / SEED).is_file() else ["false alarms of controls"])
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:

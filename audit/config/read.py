@@ -91,7 +91,7 @@ def parse(
         ConfigError: not YAML, an unknown key (with the nearest match), a wrong value, a newer version.
     """
     raw, lines = _read_yaml(text, location)
-    origins = dict.fromkeys(_leaves(raw), location)
+    origins = dict.fromkeys(find_leaves(raw), location)
     variables = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
     for key, value in sorted(variables):
         path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
@@ -104,11 +104,11 @@ def parse(
     config = _validate(raw, lines, origins, location)
     values = _plain_values(config)
     canonical = yaml.safe_dump(_in_order(values), sort_keys=False, allow_unicode=True)
-    leaves = _leaves(values)
+    leaves = find_leaves(values)
     setting_origins = tuple((path, _origin(path, origins)) for path in leaves)
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(_in_order(lasting), sort_keys=False, allow_unicode=True)
-    settings = tuple((path, _message(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
+    settings = tuple((path, in_words(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
     return Resolution(
         config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
     )
@@ -127,7 +127,7 @@ def _in_order(value: Any, path: tuple[Any, ...] = ()) -> Any:
     return {key: _in_order(value[key], (*path, key)) for key in keys}
 
 
-def _message(value: Any) -> str:
+def in_words(value: Any) -> str:
     """Return a leaf of the config as a person reads it."""
     return "none" if value in (None, [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -273,12 +273,12 @@ def _model_within(annotation: Any) -> Any:
     return next((model for inner in get_args(annotation) if (model := _model_within(inner)) is not None), None)
 
 
-def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+def find_leaves(value: Any, path: str = "") -> dict[str, Any]:
     """Return the leaves by their dotted paths."""
     if isinstance(value, dict) and value:
-        parts = [_leaves(inner, f"{path}.{key}".lstrip(".")) for key, inner in value.items()]
+        parts = [find_leaves(inner, f"{path}.{key}".lstrip(".")) for key, inner in value.items()]
     elif isinstance(value, list) and value:
-        parts = [_leaves(inner, f"{path}.{index}") for index, inner in enumerate(value)]
+        parts = [find_leaves(inner, f"{path}.{index}") for index, inner in enumerate(value)]
     else:
         return {path: value}
     return {leaf: inner for part in parts for leaf, inner in part.items()}

@@ -1,17 +1,17 @@
 """Numbers of a finished run computed again from report.json and scores.parquet, by code that shares none with this package.
 
-It imports numpy alone (and pyarrow to read scores). `python recompute.py RUN_DIR` runs it without the package.
+It imports numpy alone (and pyarrow to read scores). `python recompute.py RUN_DIR` runs it without the package. `RULES` says for
+places in the report what is compared there: a formula gives the value written and the one that follows, or a truth value.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,19 @@ from typing import Any
 import numpy as np
 
 CLOSE, BISECTIONS = 1e-9, 60
-GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 SEARCH = 1e-3  # width, relative above 1, at which the search for a bound ends
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)  # of the coins that are guessed
 OPTIONS = r"guess_fractions|calibration|copies: [^1]|threshold_by|ratio:|distance"  # of estimators that are left out
-CHANCE = 1e-3  # of a sound negative control to fail
-SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
+GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
+LETTERS = {"mechanisms": "m", "games": "g", "attacks": "a"}
+PARTS = {"m": "result", "m.g": "game", "m.g.a": "attack"}
+
+
+class Row(dict[str, Any]):
+    """A JSON object, its members read as attributes."""
+
+    __getattr__ = dict.__getitem__
 
 
 @dataclass(slots=True)
@@ -34,186 +40,104 @@ class NumberCheck:
 
     numbers: int = 0
     problems: list[str] = field(default_factory=list)
-    left: set[str] = field(default_factory=set)  # kinds of numbers that are there and were not computed again
-    tables: dict[tuple[str, str, str], AttackScores] = field(default_factory=dict)  # scores by training, game and attack
 
-    def equal(self, place: str, written: Any, recomputed: Any, tolerance: float = CLOSE) -> None:
-        """Compare one value, or a list of them; floats to a relative tolerance."""
-        size = len(written) if isinstance(written, list) else 1
-        self.numbers += size
-        if not is_equal(written, recomputed, tolerance):
-            self.problems.append(f"{place}: {str(written)[:200]} is written, {str(recomputed)[:200]} follows from the rest")
-
-    def holds(self, place: str, condition: Any, reason: str) -> None:
-        """Note a relation between numbers that has to hold."""
-        self.numbers += 1
-        if not condition:
-            self.problems.append(f"{place}: {reason}")
+    def take(self, place: str, found: Any) -> None:
+        """Compare what a formula gives: written and following value, or whether a relation holds, or why it does not."""
+        self.numbers += len(found[0]) if isinstance(found, tuple) and isinstance(found[0], list) else 1
+        if isinstance(found, tuple) and not is_equal(*found):
+            self.problems.append(f"{place}: {str(found[0])[:200]} is written, {str(found[1])[:200]} follows from the rest")
+        elif not isinstance(found, tuple) and (isinstance(found, str) or not found):
+            self.problems.append(f"{place}: {found or 'does not go with the rest'}")
 
     @property
     def summary(self) -> str:
-        """Return how many numbers agree, and which kinds were not computed again, beside others that were."""
-        rest_line = f"; not computed again: {', '.join(sorted(self.left))}" if self.left else ""
-        return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{rest_line}"
+        """Return how many numbers agree."""
+        return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed"
 
 
-def is_equal(written: Any, recomputed: Any, tolerance: float = CLOSE) -> bool:
-    """Return whether two values, or lists of them, are the same."""
-    if isinstance(written, list) and isinstance(recomputed, list):
-        return len(written) == len(recomputed) and all(map(is_equal, written, recomputed, [tolerance] * len(written)))
-    numbers = all(isinstance(value, float | int) and not isinstance(value, bool) for value in (written, recomputed))
-    return bool(math.isclose(written, recomputed, rel_tol=tolerance, abs_tol=tolerance) if numbers else written == recomputed)
+def is_equal(written: Any, follows: Any, tolerance: float = CLOSE) -> bool:
+    """Return whether two values, or lists of them, are the same; floats to a relative tolerance."""
+    if isinstance(written, list) and isinstance(follows, list):
+        return len(written) == len(follows) and all(map(is_equal, written, follows, [tolerance] * len(written)))
+    numbers = all(isinstance(value, float | int) and not isinstance(value, bool) for value in (written, follows))
+    return bool(math.isclose(written, follows, rel_tol=tolerance, abs_tol=tolerance) if numbers else written == follows)
 
 
 def recompute(folder: Path) -> NumberCheck:
     """Return what came of computing the numbers of a run folder again."""
     check = NumberCheck()
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    check.holds("schema", report["schema"] in SCHEMAS, f"{report['schema']!r} is not a schema that is known here")
-    tables = check.tables = _read_scores(folder, report, check)
-    _identity(report, folder, check)
-    for result in report["mechanisms"]:
-        for game in result["games"]:
-            _game(game, result, report, tables, check)
-        _verdicts(result, check)
-    outcomes = [result["outcome"] for result in report["mechanisms"] if result["outcome"] is not None]
-    check.equal("outcome", report["outcome"], max(outcomes, key=GRAVITY.index, default=None))
+    at = Row(report=report, tables=_read_scores(folder, report, check), result=None, game=None, attack=None)
+    _walk(report, "", at, check)
     return check
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Row:
     """Return a JSON object; one with a key twice is read differently by different readers."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError("report.json holds a key twice: " + ", ".join({name for name in names if names.count(name) > 1}))
-    return dict(pairs)
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("report.json holds a key twice, among " + ", ".join(sorted(name for name, _ in pairs)))
+    return Row(pairs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackScores:
-    """Scores and memberships of one attack, `(n,)` each, with names and labels of records if the file has them."""
+def _walk(value: Any, path: str, at: Any, check: NumberCheck) -> None:
+    """Compare a value with what the rules of its path say, and all within it."""
+    at = Row(at | {"value": value} | ({PARTS[path]: value} if path in PARTS else {}))
+    at["column"] = lambda attack: at.tables.get((at.result.name, at.game.name, attack.scorer))
+    at["scores"] = at.column(at.attack) if at.attack else None
+    names = [str(row[key]) for row, key in ((at.result, "name"), (at.game, "name"), (at.attack, "scorer")) if row]
+    for words, formula in (RULES.get(path, {}) | (OF_SCORES.get(path, {}) if at.scores else {})).items():
+        try:
+            found = formula(at)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            found = f"cannot be computed ({type(error).__name__}: {error})"
+        check.take(f"{'/'.join(names) or 'report'}: {words}", found)
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if inner is not None:
+            _walk(inner, f"{path}.{name}".removeprefix("."), at, check)
+        for row in inner if isinstance(inner, list) and inner and isinstance(inner[0], dict) else ():
+            _walk(row, f"{path}.{LETTERS.get(name, f'{name}[]')}".removeprefix("."), at, check)
 
-    scores: Any
-    member: Any
-    records: tuple[str, ...] = ()
-    labels: Any = None
 
-
-def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str, str, str], AttackScores]:
+def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str, str, str], Row]:
     """Return the scores by training, game and attack."""
-    games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
-    keys = [(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]]
-    path = folder / "scores.parquet"
+    results, path = report.mechanisms, folder / "scores.parquet"
+    keys = [(result.name, game.name, attack.scorer) for result in results for game in result.games for attack in game.attacks]
     if not keys or not path.is_file():
-        check.holds("scores.parquet", not keys, "missing; without it no figure of an attack can be computed again")
+        check.take("scores.parquet", not keys or "missing; without it no figure of an attack can be computed again")
         return {}
     from pyarrow import parquet
 
     table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
     parts = [table.get(name, np.full(len(table["score"]), keys[0][k])) for k, name in enumerate(("mechanism", "game"))]
-    columns = {}
+    columns, named = {}, [name for name in ("record", "run", "canary") if name in table]
     for key in sorted(set(zip(*(part.tolist() for part in (*parts, table["attack"])), strict=True))):
-        rows = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2])
-        names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
-        rows_named, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
-        check.holds(place, len(set(rows_named)) == len(rows_named), "a record is there twice")
-        check.holds(place, key in keys, "no attack of the report has these scores")
-        records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
+        rows, place = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2]), f"scores.parquet {key}"
+        lines = list(zip(*(table[name][rows].tolist() for name in named), strict=True))
         scores, member = table["score"][rows].astype(np.float64), table["member"][rows].astype(bool)
-        check.holds(place, not np.isnan(scores).any() and member.any() and not member.all(), "not two sides of numbers")
+        check.take(place, len(set(lines)) == len(lines) or "a record is there twice")
+        check.take(place, key in keys or "no attack of the report has these scores")
+        check.take(place, (not np.isnan(scores).any() and member.any() and not member.all()) or "not two sides of numbers")
+        records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
         labels = table["label"][rows].astype(str) if "label" in table and table["label"][0] is not None else None
-        columns[key] = AttackScores(scores=scores, member=member, records=records, labels=labels)
-    for name, game in games:
-        sides = [column.member for key, column in columns.items() if key[:2] == (name, game["name"])]
-        alike = all(np.array_equal(side, sides[0]) for side in sides)
-        check.holds(f"{name}/{game['name']}", alike, "its attacks have different memberships in scores.parquet")
+        sides = [int(member.sum()), int((~member).sum())]
+        columns[key] = Row(scores=scores, member=member, records=records, labels=labels, sides=sides)
     return columns
 
 
-def _identity(report: Any, folder: Path, check: NumberCheck) -> None:
-    """Compare id, hash of the config and seed with the config's text; and that with the files of the run."""
-    digest, text = report["provenance"]["config_sha256"], report["config"]
-    check.equal("id", report["id"], f"PA-{digest[:8].upper()}")
-    bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
-    digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
-    check.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
-    for name, value in {**report, "seed": report["provenance"]["seed"]}.items():
-        match = re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text)
-        if match and name in ("seed", "delta", "confidence"):
-            check.equal(name, value, json.loads(match[1]))
-    path, machine = folder / "config.resolved.yaml", folder / "environment.json"
-    if path.is_file():
-        check.holds("config", path.read_text(encoding="utf-8") == text, "not the text of config.resolved.yaml")
-    stated = report["provenance"] | {"packages": dict(report["provenance"]["packages"])}
-    for name, value in json.loads(machine.read_text(encoding="utf-8")).items() if machine.is_file() else ():
-        check.equal(f"provenance.{name}", stated.get(name, value), value)
+def figure(bound: Any, name: str = "epsilon") -> float:
+    """Return epsilon or ceiling of a bound of any type."""
+    return float(next(bound[key] for key in (name, f"{name}_inside", f"void_{name}") if key in bound))
 
 
-def _game(game: Any, result: Any, report: Any, tables: Any, check: NumberCheck) -> None:
-    """Compare a game's attacks with their scores, and what its attacks have in common."""
-    owner, rules, attacks = f"{result['name']}/{game['name']}", game["game"], game["attacks"]
-    columns = [tables.get((result["name"], game["name"], attack["scorer"])) for attack in attacks]
-    for attack, column in zip(attacks, columns, strict=True):
-        place = f"{owner}/{attack['scorer']}"
-        check.holds(place, column is not None or not tables, "scores.parquet has no scores of it")
-        if column is not None:
-            _attack(attack, (result, game, report), column, place, check)
-        for bound in attack["bounds"]:
-            _bound(bound, (game, report), column, f"{place}: {bound['estimator']}", check)
-        members, total = attack["roc"]["members"], attack["roc"]["members"] + attack["roc"]["nonmembers"]
-        share = rules["inclusion_probability"]
-        if rules["choices"] == 1 and rules["inclusion"] == "coins":
-            fits = abs(members - share * total) <= 6 * math.sqrt(share * (1 - share) * total) + 1
-            check.holds(f"{owner}: coins", fits, f"{members} members of {total} are not from coins of {share:g}")
-        check.holds(f"{owner}: coins", not attack["bounds"] or rules["inclusion"] == "coins", "bounds without coins")
-        if attack["control"] is not None or attack["bounds"]:
-            _control(attack["control"], attack["bounds"], place, check)
-    forms = [json.dumps([[row["target_fpr"] for row in attack["tpr_at"]]]) for attack in attacks]
-    check.holds(owner, set(forms) <= {"[[0.1, 0.01, 0.001]]"}, "its attacks have other targets")
-    proven = [attack for attack in attacks if attack["bounds"]]
-    estimators = [json.dumps([row[key] for key in ("estimator", "family", "assumes")]) for a in proven for row in a["bounds"]]
-    check.holds(owner, all(estimators.count(name) == len(proven) for name in estimators), "its attacks have different bounds")
+def parts_of(result: Any, name: str) -> list[Any]:
+    """Return bounds or controls of a training, of all attacks and of all looks together."""
+    rows = [row for game in result.games for row in (*game.attacks, *([game.watched] if game.watched else []))]
+    return [part for row in rows if row.get(name) for part in (row[name] if isinstance(row[name], list) else [row[name]])]
 
 
-def _attack(attack: Any, owners: tuple[Any, Any, Any], column: AttackScores, place: str, check: NumberCheck) -> None:
-    """Compare area, curve, band, rates and bins of one attack with those that follow from its scores."""
-    (result, game, report), scores, member, curve = owners, column.scores, column.member, attack["roc"]
-    rules = game["game"]
-    sides = [int(member.sum()), int((~member).sum())]
-    check.equal(f"{place}: sides", [curve["members"], curve["nonmembers"]], sides)
-    check.equal(f"{place}: scores", len(scores), rules["canaries"] * rules["runs"] * rules["choices"])
-    attacks, looks = len(game["attacks"]), (game["watched"] or {"looks": 1})["looks"]
-    level = (1 - report["confidence"]) / (attacks * looks)
-    share = area(scores, member)
-    limits = [share, area_limit(share, min(sides), level / 2), 1 - area_limit(1 - share, min(sides), level / 2)]
-    check.equal(f"{place}: auc", [attack[name] for name in ("auc", "auc_lower", "auc_upper")], limits, 1e-6)
-    words = "simulated level, concave curves" + f", for all {attacks} attacks at once" * (attacks > 1)
-    check.equal(f"{place}: band", curve["band"], words + f", at any of {looks} looks" * (looks > 1))
-    check.equal(f"{place}: confidence of the curve", curve["confidence"], report["confidence"])
-    ranking = spread(scores, member)
-    false, true = (np.concatenate([[0], np.cumsum(side)]) for side in (~ranking, ranking))
-    last = np.flatnonzero(np.append(np.diff(false) > 0, True))
-    if len(last) > 400:
-        index = np.searchsorted(false[last] / sides[1], np.geomspace(1 / sides[1], 1, 399), side="right") - 1
-        last = last[np.unique(np.concatenate([[0], np.maximum(index, 0), [len(last) - 1]]))]
-    check.equal(f"{place}: fpr", curve["fpr"], (false[last] / sides[1]).tolist())
-    check.equal(f"{place}: tpr", curve["tpr"], (true[last] / sides[0]).tolist())
-    for row in attack["tpr_at"]:
-        target = row["target_fpr"]
-        follows: list[float | None] = [None] * 4
-        if target * sides[1] >= 1 - CLOSE:
-            at = int(np.searchsorted(false, target * sides[1] * (1 + 1e-12), side="right")) - 1
-            follows = [expected_rate(column, target), float(false[at] / sides[1]), int(false[at]), int(true[at])]
-            near = np.searchsorted(curve["fpr"], target) + np.array([-3, 2])  # a limit grows with the rate
-            for side in ("lower", "upper"):
-                ends = np.array(curve[side])[np.clip(near, 0, len(curve[side]) - 1)]
-                fits = ends[0] - 0.002 <= row[side] <= ends[1] + 0.002
-                check.holds(f"{place}: {side} at {target:g}", fits, "not within the band")
-        names = ("tpr", "realised_fpr", "false_positives", "true_positives")
-        check.equal(f"{place}: at {target:g}", [row[name] for name in names], follows)
-        check.equal(f"{place}: limits at {target:g}", (row["lower"] is None, row["upper"] is None), (follows[0] is None,) * 2)
-        if rules["choices"] == rules["copies"] == 1:
-            check.equal(f"{place}: allowed at {target:g}", row["allowed"], allowed_rate(result, rules, target))
+def sound(result: Any) -> bool:
+    """Return whether all controls of a training passed."""
+    return all(control.passed for control in parts_of(result, "control"))
 
 
 def area(scores: Any, member: Any) -> float:
@@ -224,17 +148,17 @@ def area(scores: Any, member: Any) -> float:
     return float((ranks[member].sum() - members * (members + 1) / 2) / (members * (len(member) - members)))
 
 
-def area_limit(share: float, pairs: int, level: float) -> float:
-    """Return the lower limit on an area by Hoeffding's inequality for hinges, as for that share of so many coins."""
-    cuts = np.ceil(share * pairs) - np.unique(np.rint(np.geomspace(1, max(pairs, 2), 400)))
-    cuts = cuts[cuts >= 0].astype(int)
+def area_limits(share: float, pairs: int, level: float) -> list[float]:
+    """Return an area with its limits, by Hoeffding's inequality for hinges, as for that share of so many coins."""
 
-    def surprises(rate: float) -> bool:
+    def goes_up(rate: float, share: float) -> bool:
+        cuts = np.ceil(share * pairs) - np.unique(np.rint(np.geomspace(1, max(pairs, 2), 400)))
         tails = np.cumsum(mass(pairs, rate)[::-1])[::-1]
-        hinges = np.append(np.cumsum(tails[::-1])[::-1], 0.0)[cuts + 1]
+        hinges = np.append(np.cumsum(tails[::-1])[::-1], 0.0)[(cuts := cuts[cuts >= 0].astype(int)) + 1]
         return bool((hinges / (share * pairs - cuts)).min(initial=math.inf) <= level)
 
-    return bisect(surprises, 0.0, share)[0] if share > 0 else 0.0
+    ends = [bisect(lambda rate, own=own: goes_up(rate, own), 0.0, own)[0] if own > 0 else 0.0 for own in (share, 1 - share)]
+    return [share, ends[0], 1 - ends[1]]
 
 
 def bisect(goes_up: Any, low: float, high: float) -> tuple[float, float]:
@@ -256,101 +180,88 @@ def spread(scores: Any, member: Any) -> Any:
     return side[np.lexsort((side, behind, tie))]
 
 
-def expected_rate(column: AttackScores, target: float) -> float:
-    """Return the expected share of members above so many nonmembers, over all orders of equal scores."""
-    falling, members = -np.sort(-column.scores[~column.member]), column.scores[column.member]
-    count = math.floor(target * len(falling) * (1 + 1e-12))
-    if count >= len(falling):
-        return 1.0
-    cut = falling[count]
-    shares = (count - (falling > cut).sum()) / (falling == cut).sum()
-    return float(((members > cut).sum() + (members == cut).sum() * shares) / len(members))
+def curve(scores: Any) -> list[float]:
+    """Return the rates of the points of a curve that a report shows: of nonmembers, then of members."""
+    ranking = spread(scores.scores, scores.member)
+    false, true = (np.concatenate([[0], np.cumsum(side)]) for side in (~ranking, ranking))
+    last = np.flatnonzero(np.append(np.diff(false) > 0, True))
+    if len(last) > 400:
+        index = np.searchsorted(false[last] / false[-1], np.geomspace(1 / false[-1], 1, 399), side="right") - 1
+        last = last[np.unique(np.concatenate([[0], np.maximum(index, 0), [len(last) - 1]]))]
+    return [*(false[last] / false[-1]).tolist(), *(true[last] / true[-1]).tolist()]
 
 
-def allowed_rate(result: Any, rules: Any, target: float) -> float | None:
+def rates(scores: Any, target: float) -> list[float | None]:
+    """Return the rate of members above so many nonmembers, expected over all orders of equal scores, and what one realises."""
+    falling, members = -np.sort(-scores.scores[~scores.member]), scores.scores[scores.member]
+    count = min(math.floor(target * len(falling) * (1 + 1e-12)), len(falling))
+    if target * len(falling) < 1 - CLOSE:
+        return [None] * 4
+    cut = falling[count] if count < len(falling) else -math.inf
+    shares = (count - (falling > cut).sum()) / max(1, (falling == cut).sum())
+    expected = ((members > cut).sum() + (members == cut).sum() * shares) / len(members) if count < len(falling) else 1.0
+    above = np.flatnonzero(np.append(~spread(scores.scores, scores.member), True))[count] - count
+    return [float(expected), count / len(falling), count, int(above)]
+
+
+def allowed_rate(at: Any) -> Any:
     """Return the most true positives that the tightest claim and the mechanism's curve leave an attack."""
-    claim, curve = min(result["claims"], key=lambda row: number(row["epsilon"]), default=None), result["limit"]
-    epsilon = math.inf if claim is None else number(claim["epsilon"])
-    if rules["inclusion"] != "coins" or (curve is None and math.isinf(epsilon)):
+    claims, limit, target = at.result.claims, at.result.limit, at.value.target_fpr
+    epsilon, delta = min(((float(row.epsilon), row.delta) for row in claims), default=(math.inf, 0.0))
+    if at.game.game.inclusion != "coins" or (limit is None and math.isinf(epsilon)):
         return None
-    rates = [1.0]
-    if claim is not None and math.isfinite(epsilon):
-        rates += [math.exp(min(epsilon, 700)) * target + claim["delta"]]
-        rates += [1 - math.exp(-epsilon) * max(1 - claim["delta"] - target, 0)]
-    return min(rates + ([] if curve is None else [float(np.interp(target, curve["fpr"], curve["tpr"]))]))
+    chances = [math.exp(min(epsilon, 700)) * target + delta, 1 - math.exp(-epsilon) * max(1 - delta - target, 0), 1.0]
+    return min(chances + ([] if limit is None else [float(np.interp(target, limit.fpr, limit.tpr))]))
 
 
-def _control(control: Any, bounds: Any, place: str, check: NumberCheck) -> None:
-    """Compare the verdict of a negative control with its counts, and the number of alarms it is allowed."""
-    if control is None:
-        check.holds(f"{place}: control", False, "bounds without a negative control")
-        return
-    check.equal(f"{place}: control", control["passed"], control["false_alarms"] <= control["allowed"])
-    rate, trials = sum(1 - bound["confidence"] for bound in bounds), control["repetitions"]
-    check.equal(f"{place}: control", trials, 20)
-    if bounds:
-        allowed = np.searchsorted(np.cumsum(mass(trials, rate)), 1 - CHANCE) if rate < 1 else trials
-        check.equal(f"{place}: control allows", control["allowed"], min(int(allowed), trials))
+def records_fit(at: Any) -> Any:
+    """Return whether the list of most exposed records is that which an attack's scores of the first run give."""
+    fits = not at.value or not at.tables
+    for own in filter(None, map(at.column, at.game.attacks if at.value else ())):
+        first = slice(len(own.scores) // at.game.game.runs)
+        scores, member = own.scores[first], own.member[first]
+        rows: list[dict[str, Any]] = []
+        for i in np.argsort(-scores, kind="stable")[:30].tolist():
+            share = float((scores[~member] >= scores[i]).sum() / max(1, (~member).sum()))
+            row = {"rank": len(rows) + 1, "member": bool(member[i]), "score": float(scores[i]), "fpr": share}
+            row |= {"record": own.records[i]} if own.records else {}
+            row |= {"label": own.labels[i]} if own.labels is not None else {}
+            rows.append(row)
+        fits |= len(rows) == len(at.value) and all(old.items() >= row.items() for old, row in zip(at.value, rows, strict=True))
+    return fits or "other rows follow from the scores"
 
 
-def figure(bound: Any, name: str = "epsilon") -> float:
-    """Return epsilon or ceiling of a bound of any type."""
-    return number(next(bound[key] for key in (name, f"{name}_inside", f"void_{name}") if key in bound))
-
-
-def number(value: Any) -> float:
-    """Return a number as the report writes it."""
-    return math.inf if value == "Infinity" else float(value)
-
-
-def _bound(bound: Any, owners: tuple[Any, Any], column: AttackScores | None, place: str, check: NumberCheck) -> None:
-    """Compare a bound with the report's terms, and where its estimator is known here with what follows from the scores."""
-    game, report = owners
-    check.equal(f"{place}: delta", bound["delta"], report["delta"])
-    check.holds(f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not from 0 to its ceiling")
-    check.equal(f"{place}: confidence", bound["confidence"], 1 - (1 - report["confidence"]) / report["comparisons"])
-    usual = "epsilon" in bound or ("void_epsilon" in bound and not bound["family"])
-    check.equal(f"{place}: family", bound["family"] is None, usual)
-    if bound["estimator"] == "gaussian" and 0 < figure(bound) < 300:
-        limits = [gaussian_delta(bound["parameter"], figure(bound) + step) for step in (-SEARCH, SEARCH)]
-        check.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {bound['parameter']:.6f}")
-    is_known = bound["estimator"] in ("one_run", "clopper_pearson") and bound["family"] is None and game["game"]["choices"] == 1
-    if column is None or not is_known or game["game"]["copies"] > 1 or re.search(OPTIONS, report["config"]):
-        check.left.add(f"epsilon and ceiling of {bound['estimator']}")
-        return
-    error, delta, perfect = 1 - bound["confidence"], bound["delta"], column.member.astype(float)
-    if bound["estimator"] == "one_run":
-        epsilon, right, count, tests = one_run(column.scores, column.member, delta, error)
-        ceiling = one_run(perfect, column.member, delta, error)[0]
-        check.equal(f"{place}: guesses", bound["selected"], f"{right:,} of {count:,} guesses right" if epsilon > 0 else "")
-    else:
-        epsilon, tests = rectangles(column.scores, column.member, delta, error)
-        ceiling = rectangles(perfect, column.member, delta, error)[0]
-    check.equal(f"{place}: comparisons", bound["comparisons"], tests)
-    for name, value in (("epsilon", epsilon), ("ceiling", max(epsilon, ceiling))):
-        close = abs(figure(bound, name) - value) < SEARCH
-        check.holds(f"{place}: {name}", close, f"not {value:.6f}, which follows from the scores")
+def group_rows(at: Any) -> tuple[list[Any], list[Any], float]:
+    """Return counts, area and limits of a group, and those that follow from the scores of an attack with that area."""
+    group, first, groups = at.value, at.game.attacks[0].roc, at.game.groups
+    columns = [own for own in map(at.column, at.game.attacks) if own and own.labels is not None]
+    written = [group.members, group.nonmembers, group.auc, group.auc_lower, group.auc_upper]
+    follows = written[:]
+    if columns and (mask := columns[0].labels == group.group).any():
+        follows[:2] = [int((mask & (columns[0].member == side)).sum()) for side in (True, False)]
+        areas = [area(own.scores[mask], own.member[mask]) for own in columns if min(follows[:2])]
+        follows[2] = next((value for value in areas if is_equal(group.auc, value)), areas[0] if areas else None)
+    if sum(row.members for row in groups) == first.members:  # one column divides the records
+        level = (1 - at.report.confidence) / len(groups)
+        follows[2:] = [None] * 3 if follows[2] is None else area_limits(follows[2], min(follows[:2]), level / 2)
+    return written, follows, 1e-6
 
 
 def mass(trials: int, rate: float) -> Any:
     """Return the chances `(trials + 1,)` of each count of hits."""
-    hits = np.arange(trials + 1)
-    return np.exp(_choices(trials) + hits * math.log(rate) + hits[::-1] * math.log1p(-rate))
+    hits, logs = np.arange(trials + 1), np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
+    return np.exp(logs[-1] - logs - logs[::-1] + hits * math.log(rate) + hits[::-1] * math.log1p(-rate))
 
 
-@functools.lru_cache(maxsize=64)
-def _choices(trials: int) -> Any:
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
-    return factorials[trials] - factorials - factorials[::-1]
+def gaussian_near(bound: Any) -> bool:
+    """Return whether delta lies between those of a mu-GDP mechanism next to a bound's epsilon (Balle and Wang 2018)."""
+    mu, ends = bound.parameter, [figure(bound) - SEARCH, figure(bound) + SEARCH]
+    tails = [[math.erfc((end / mu - side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1)] for end in ends if ends[0] > 0]
+    deltas = [tail[0] - math.exp(min(end, 300)) * tail[1] for end, tail in zip(ends, tails, strict=False)]
+    return not 0 < figure(bound) < 300 or not deltas or deltas[0] >= bound.delta >= deltas[1]
 
 
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta of a mu-GDP mechanism at epsilon (Balle and Wang 2018)."""
-    first, second = (math.erfc((epsilon / mu - side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
-    return first - math.exp(epsilon) * second
-
-
-def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int]:
+def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, None]:
     """Return the epsilon of rectangles of error rates at ranks fixed before, and their number (Clopper and Pearson 1934)."""
     ranking = member[np.lexsort((member, -scores))].astype(bool)
     rows, best = [], 0.0
@@ -362,7 +273,7 @@ def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[fl
         rates = [rate_upper(count, trials, error / (2 * len(rows))) for count, trials in row]
         for wrong, missed in (rates, rates[::-1]):
             best = max(best, math.log((1 - missed - delta) / wrong) if missed + delta < 1 else 0.0)
-    return best, len(rows)
+    return best, len(rows), None
 
 
 def rate_upper(count: int, trials: int, level: float) -> float:
@@ -370,8 +281,8 @@ def rate_upper(count: int, trials: int, level: float) -> float:
     return bisect(lambda rate: mass(trials, rate)[: count + 1].sum() > level, 0.0, 1.0)[1] if count < trials else 1.0
 
 
-def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, int, int]:
-    """Return the epsilon that all counts of guesses refute, the most informative one, and how many (docs/theory/one-run.md)."""
+def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, str]:
+    """Return the epsilon that all counts of guesses refute, how many, and the most informative (docs/theory/one-run.md)."""
     size = len(scores)
     ranking, cut = member[np.lexsort((member, -scores))], _cut(-np.sort(-scores))
     shares = (*SHARES[:-1], 0.86, 1.0) if size >= 400 else SHARES
@@ -418,7 +329,7 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
 
     epsilon = follow(0.0, 32.0)
     index = int(np.argmin(surprises(1 / (1 + math.exp(-epsilon)))))
-    return epsilon, int(right[index]), int(counts[index]), len(counts)
+    return epsilon, len(counts), f"{right[index]:,} of {counts[index]:,} guesses right" if epsilon > 0 else ""
 
 
 def _cut(falling: Any) -> int:
@@ -436,54 +347,141 @@ def _cut(falling: Any) -> int:
     return int(cuts[np.argmin(np.where(best, np.abs(2 * cuts - size), size + 1))])
 
 
-def _verdicts(result: Any, check: NumberCheck) -> None:
-    """Compare each verdict with bounds, claim, controls and checks, and the outcome with the verdicts."""
-    name, rows = result["name"], list(all_bounds(result))
-    controls = [attack["control"] for game in result["games"] for attack in game["attacks"] if attack["control"]]
-    controls += [game["watched"]["control"] for game in result["games"] if game["watched"] and game["watched"].get("control")]
-    evidence = all(control["passed"] for control in controls)
-    training_valid = all(check["status"] != "failed" for check in result["checks"])
-    claims = [json.dumps(claim, sort_keys=True) for claim in result["claims"]]
-    check.equal(f"{name}: claims", [json.dumps(row["claim"], sort_keys=True) for row in result["verdicts"]], claims)
-    for verdict in result["verdicts"]:
-        claim, epsilon = verdict["claim"], number(verdict["claim"]["epsilon"])
-        place = f"{name}: claim by {claim['source']}"
-        able = [bound for bound in rows if bound["delta"] == claim["delta"] and bound["family"] in (None, claim["family"])]
-        verdict_bound = verdict["bound"]
-        check.holds(f"{place}: bound", verdict_bound is None or verdict_bound in able, "no game has this bound")
-        check.equal(f"{place}: bound", verdict_bound is None, not able)
-        above = any(figure(bound) > epsilon for bound in able)
-        reach = max((figure(bound, "ceiling") for bound in able), default=0.0)
-        likely_outcome = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
-        if not evidence or (not training_valid and not above):
-            likely_outcome = "invalid"
-        agrees = verdict["outcome"] in (likely_outcome, "invalid" if not training_valid or not (able or controls) else None)
-        check.holds(place, agrees, f"{verdict['outcome']} is written, {likely_outcome} follows from bounds and claim")
-        if verdict_bound is not None:
-            largest = above or is_equal(figure(verdict_bound), max((figure(bound) for bound in able), default=0.0))
-            check.holds(f"{place}: bound", largest, "not the largest that could refute the claim")
-        numbers = [float(text) for text in re.findall(r"(?:at least|at most|up to|claimed) (\d+\.?\d*)", verdict["reason"])]
-        figures = [epsilon, *(figure(bound, kind) for bound in rows for kind in ("epsilon", "ceiling"))]
-        figures += [bound["parameter"] for bound in rows if bound["parameter"] is not None]
-        strange = [value for value in numbers if not any(abs(value - row) <= 0.0101 for row in figures if math.isfinite(row))]
-        check.holds(f"{place}: reason", not strange, f"{strange} is no bound, ceiling or claim of this training")
-    outcomes = [row["outcome"] for row in sorted(result["verdicts"], key=lambda row: number(row["claim"]["epsilon"]))]
-    if outcomes and any(game["attacks"] for game in result["games"]):
-        usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0])
-        agrees = result["outcome"] in (usual, usual if evidence else "invalid")
-        check.holds(f"{name}: outcome", agrees, f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")
-    void = result["outcome"] == "invalid" or not evidence
-    for bound in rows:
-        check.equal(f"{name}: {bound['estimator']}: void", "void_epsilon" in bound, void)
+def bound_follows(at: Any) -> Any:
+    """Return epsilon, ceiling and words of a bound, and those that its estimator proves from the scores."""
+    bound, rules, error = at.value, at.game.game, 1 - at.value.confidence
+    known = bound.estimator in ("one_run", "clopper_pearson") and bound.family is None
+    if not known or rules.choices > 1 or rules.copies > 1 or re.search(OPTIONS, at.report.config):
+        return True
+    proves = one_run if bound.estimator == "one_run" else rectangles
+    epsilon, tests, words = proves(at.scores.scores, at.scores.member, bound.delta, error)
+    ceiling = max(epsilon, proves(at.scores.member.astype(float), at.scores.member, bound.delta, error)[0])
+    written = [figure(bound), figure(bound, "ceiling"), bound.comparisons, words if words is None else bound.selected]
+    return written, [epsilon, ceiling, tests, words], SEARCH
 
 
-def all_bounds(result: Any) -> Iterator[Any]:
-    """Yield the bounds of a training."""
-    for game in result["games"]:
-        for attack in game["attacks"]:
-            yield from attack["bounds"]
-        if game["watched"] is not None:
-            yield from game["watched"]["bounds"]
+def verdict_follows(at: Any) -> Any:
+    """Return whether a verdict is that which bounds, controls and checks give."""
+    verdict, bound, epsilon = at.value, at.value.bound, float(at.value.claim.epsilon)
+    trained = all(row.status != "failed" for row in at.result.checks)
+    families = (None, verdict.claim.family)
+    able = [row for row in parts_of(at.result, "bounds") if row.delta == verdict.claim.delta and row.family in families]
+    above, reach = any(figure(row) > epsilon for row in able), max((figure(row, "ceiling") for row in able), default=0.0)
+    likely = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
+    likely = likely if sound(at.result) and (trained or above) else "invalid"
+    played = able or parts_of(at.result, "control")
+    if verdict.outcome not in (likely, "invalid" if not trained or not played else None):
+        return f"{verdict.outcome} is written, {likely} follows from bounds and claim"
+    if (bound is None and able) or (bound is not None and bound not in able):
+        return "no game has this bound"
+    return above or not able or is_equal(figure(bound), max(map(figure, able))) or "not the largest that could refute the claim"
+
+
+def outcome_follows(at: Any) -> bool:
+    """Return whether the outcome of a training is that of its verdicts."""
+    outcomes = [row.outcome for row in sorted(at.value.verdicts, key=lambda row: float(row.claim.epsilon))]
+    usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0] if outcomes else None)
+    played = outcomes and any(game.attacks for game in at.value.games)
+    return not played or at.value.outcome in (usual, usual if sound(at.value) else "invalid")
+
+
+def config_follows(at: Any) -> Any:
+    """Return whether a config's text has the hash of the report, and the seed, delta and confidence there."""
+    text, digest, own = at.value.config, at.value.provenance.config_sha256, {**at.value, "seed": at.value.provenance.seed}
+    bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
+    if digest not in {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}:
+        return "its hash is not that of the config in the report"
+    found = dict(re.findall(r"(?m)^(seed|delta|confidence): *([\d.eE+-]+)\s*$", text))
+    return [own[name] for name in found], [json.loads(value) for value in found.values()]
+
+
+def coins_fit(at: Any) -> Any:
+    """Return whether a share of members comes from coins of the game's chance."""
+    rules, share, total = at.game.game, at.game.game.inclusion_probability, at.value.members + at.value.nonmembers
+    near = abs(at.value.members - share * total) <= 6 * math.sqrt(share * (1 - share) * total) + 1
+    return rules.choices > 1 or rules.inclusion != "coins" or near or f"{at.value.members} of {total} are not from its coins"
+
+
+def shared_error(at: Any) -> float:
+    """Return the error of each side of an area's limits: those of all attacks at all looks hold together."""
+    return float((1 - at.report.confidence) / len(at.game.attacks) / (at.game.watched or {"looks": 1})["looks"] / 2)
+
+
+def bounds_alike(at: Any) -> bool:
+    """Return whether coins decided where bounds are, and the attacks with bounds have the same ones."""
+    proven = [attack for attack in at.value.attacks if attack.bounds]
+    names = [json.dumps([row[key] for key in ("estimator", "family", "assumes")]) for a in proven for row in a.bounds]
+    return (not proven or at.game.game.inclusion == "coins") and all(names.count(name) == len(proven) for name in names)
+
+
+Formula = Callable[[Any], Any]
+OF_SCORES: dict[str, dict[str, Formula]] = {  # of an attack with scores
+    "m.g.a": {
+        "scores": lambda t: (len(t.scores.scores), math.prod(t.game.game[key] for key in ("canaries", "runs", "choices"))),
+        "area": lambda t: (
+            [t.value.auc, t.value.auc_lower, t.value.auc_upper],
+            area_limits(area(t.scores.scores, t.scores.member), min(t.scores.sides), shared_error(t)),
+            1e-6,
+        ),
+    },
+    "m.g.a.roc": {
+        "sides": lambda t: ([t.value.members, t.value.nonmembers], t.scores.sides),
+        "curve": lambda t: ([*t.value.fpr, *t.value.tpr], curve(t.scores)),
+    },
+    "m.g.a.tpr_at[]": {
+        "rates": lambda t: (
+            [t.value[key] for key in ("tpr", "realised_fpr", "false_positives", "true_positives")],
+            rates(t.scores, t.value.target_fpr),
+        ),
+        "allowed": lambda t: t.game.game.choices * t.game.game.copies > 1 or (t.value.allowed, allowed_rate(t)),
+    },
+    "m.g.a.bounds[]": {"epsilon, ceiling and guesses": bound_follows},
+}
+OF_BOUNDS: dict[str, Formula] = {
+    "delta": lambda t: (t.value.delta, t.report.delta),
+    "confidence": lambda t: (t.value.confidence, 1 - (1 - t.report.confidence) / t.report.comparisons),
+    "void": lambda t: ("void_epsilon" in t.value, t.result.outcome == "invalid" or not sound(t.result)),
+    "family": lambda t: (t.value.family is None, "epsilon" in t.value or ("void_epsilon" in t.value and not t.value.family)),
+    "epsilon": lambda t: 0 <= figure(t.value) <= figure(t.value, "ceiling") + CLOSE or "not from 0 to its ceiling",
+    "mu": lambda t: t.value.estimator != "gaussian" or gaussian_near(t.value),
+}
+RULES: dict[str, dict[str, Formula]] = {
+    "": {
+        "schema": lambda t: t.value.schema in ("audit-report/1.0", "audit-report/1.1"),
+        "id": lambda t: (t.value.id, f"PA-{t.value.provenance.config_sha256[:8].upper()}"),
+        "config": config_follows,
+        "outcome": lambda t: (
+            t.value.outcome,
+            max((r.outcome for r in t.value.mechanisms if r.outcome), key=GRAVITY.index, default=None),
+        ),
+        "trainings": lambda t: len({row.name for row in t.value.mechanisms}) == len(t.value.mechanisms),
+    },
+    "m": {
+        "games": lambda t: len({row.name for row in t.value.games}) == len(t.value.games),
+        "claims": lambda t: ([row.claim for row in t.value.verdicts], t.value.claims),
+        "outcome": outcome_follows,
+    },
+    "m.verdicts[]": {"outcome and bound": verdict_follows},
+    "m.g": {
+        "attacks": lambda t: len({row.scorer for row in t.value.attacks}) == len(t.value.attacks),
+        "scores.parquet": lambda t: not t.tables or all(t.column(attack) for attack in t.value.attacks) or "lacks an attack",
+        "memberships": lambda t: len({own.member.tobytes() for a in t.value.attacks if (own := t.column(a))}) <= 1,
+        "bounds": bounds_alike,
+    },
+    "m.g.records": {"most exposed records": records_fit},
+    "m.g.a": {
+        "targets": lambda t: ([row.target_fpr for row in t.value.tpr_at], [0.1, 0.01, 0.001]),
+        "control": lambda t: t.value.control is not None or not t.value.bounds,
+    },
+    "m.g.a.roc": {
+        "coins": coins_fit,
+        "confidence": lambda t: (t.value.confidence, t.report.confidence),
+    },
+    "m.g.a.control": {"passed": lambda t: (t.value.passed, t.value.false_alarms <= t.value.allowed)},
+    "m.g.groups[]": {"counts, area and limits": group_rows},
+    "m.g.a.bounds[]": OF_BOUNDS,
+    "m.g.watched.bounds[]": OF_BOUNDS,
+}
 
 
 def main(folder: str) -> int:

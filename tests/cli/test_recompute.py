@@ -46,6 +46,7 @@ def test_it_imports_nothing_of_this_package_and_is_short() -> None:
 def test_an_untouched_folder_agrees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     comparison = recompute.recompute(run)
     assert comparison.problems == [] and comparison.numbers > 200
+    assert verification.check_numbers(run).problems == []
     assert recompute.main(str(run)) == 0
     assert f"{comparison.numbers} of {comparison.numbers} numbers recomputed" in capsys.readouterr().out
 
@@ -214,7 +215,7 @@ def test_rectangles_computed_again_are_those_of_the_estimator(seed: int) -> None
     scores = np.round(stream.normal(size=size) + seed * member, seed % 4)
     epsilon, _, tests = thresholds.by_rank_bound(ranks.by_rank(scores, member), delta=delta, significance=0.01, ratio=3.0)
     again = recompute.rectangles(scores, member, delta, 0.01)
-    assert again == (pytest.approx(epsilon, abs=1e-9), tests)
+    assert again == (pytest.approx(epsilon, abs=1e-9), tests, None)
 
 
 def test_bounds_of_independent_trials_are_computed_again(tmp_path: Path) -> None:
