@@ -32,6 +32,7 @@ from audit.execution.recompute import is_equal
 from audit.execution.run_folder import PRIVATE, SEED
 from audit.experiment.games import hypothesis, stopping
 from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.gates._limits import largest, tprs
 from audit.experiment.line import findings, judge
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
@@ -122,6 +123,11 @@ def _summary(source: Source) -> Iterator[Difference]:
     report = source.report
     classes = reporting.attack_classes()
     yield "coverage", report.coverage[: len(classes)], reporting.coverage(report.mechanisms, classes)
+    judged = [result for result in report.mechanisms if result.claims] or report.mechanisms
+    for gate in report.policy:
+        if rate := re.fullmatch(r"tpr@([\d.]+)%", gate.gate):
+            found = largest(tprs(judged, float(rate[1]) / 100))
+            yield gate.gate, [gate.found, gate.met], [found, found is not None and found <= gate.limit]
     known = [gate for gate in report.policy if gate.gate in plugins.names(plugins.FOLDERS["gates"])]
     gates = {gate.gate: plugins.build(plugins.FOLDERS["gates"], {"kind": gate.gate, "limit": gate.limit}) for gate in known}
     yield "policy", known, reporting.gates(report.mechanisms, gates)

@@ -28,6 +28,7 @@ CLAIM_ROWS = {"unit", "adjacency", "accountants", "release", "floating-point"}  
 SHARES = ("accuracy", "AUC", "macro-F1")  # figures that are shares
 OUTPUTS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
 FIRST = {"scores": "scores", "model": "model", "trained": "training"}  # setting of each kind that is no run
+GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
 
@@ -154,6 +155,17 @@ def comparisons_agree(at: At) -> bool:
     return at.report.comparisons == max(count, 1) or (reasons and at.report.comparisons > count)
 
 
+def gates_agree(at: At) -> bool:
+    """Return whether gates are those of the config and the command; a command may leave some to a file of options."""
+    command, policy = at.report.provenance.command, {k: float(v) for k, v in at.get("policy", {}).items() if v is not None}
+    for name, rate, limit, percent in re.findall(GATE, command):
+        policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
+    shown = {gate.gate: gate.limit for gate in at.report.policy}
+    complete = at.kind == "run" or (" " in command and "--config" not in command)
+    fits = shown == policy if complete else policy.items() <= shown.items()
+    return fits and unique(at.report.policy, "gate")
+
+
 def claims_agree(at: At) -> bool:
     """Return whether claims are alike, and those of an audit of something given are the ones declared to it."""
     claims, claim = at.result.claims, at.get("claim_epsilon")
@@ -246,6 +258,7 @@ def rules_agree(at: At) -> bool:
     fits &= (rules.choices > 1) == bool(rules.secret) and (rules.aim == "backdoor") == bool(at.game.trigger)
     fits &= rules.access.name not in OUTPUTS[:3] or not rules.independent_noise
     fits &= rules.copies == 1 or "copies" in at.config or has_unit
+    fits &= all(attack.access is None or attack.access.released <= rules.access.released for attack in at.game.attacks)
     if not external:
         return fits and rules.inclusion is Inclusion.COINS and rules.unit in at.report.config and game_agrees(at)
     fits &= rules.choices == 1 and str(rules.adjacency) == at.config["adjacency"]
@@ -340,6 +353,7 @@ TOP: tuple[Rule, ...] = (
     ("data", data_agree),
     ("model", model_agrees),
     ("comparisons", comparisons_agree),
+    ("gates", gates_agree),
     ("coverage", lambda at: unique(at.report.coverage, "attack_class")),
     ("notes", lambda at: unique(at.report.notes)),
     ("split", lambda at: at.kind != "model" or by_coins(at) or "data split" in "".join(at.report.notes)),
