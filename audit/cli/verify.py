@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
-UNTIED = {  # what nothing else in a folder decides, by the key in report.json under which it stands
+UNCHECKED_WORDS = {  # what nothing else in a folder decides, by the key in report.json under which it stands
     "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
     "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets", "risks": "risks of tables",
     "watched": "bounds of games that stop early", "records": "names of records", "note": "remarks",
@@ -44,19 +44,19 @@ def verify(
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
     numbers = check_numbers(source) if again else None
     problems += numbers.problems if numbers is not None else []
-    untied = ", ".join(_untied(audit_report, source)) if numbers is not None else ""
+    unchecked_words = ", ".join(_find_unchecked_words(audit_report, source)) if numbers is not None else ""
     if as_json:
         answer = {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems}
         if numbers is not None:
             answer |= {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
-            answer |= {"not_checkable_without_a_signature": untied.split(", ")}
+            answer |= {"not_checkable_without_a_signature": unchecked_words.split(", ")}
         print_json(answer)
     else:
         for line in problems:
             print_plain(f"differs: {line}")
         if numbers is not None:
             print_plain(numbers.summary)
-            print_plain(f"not checkable without a signature: {untied}")
+            print_plain(f"not checkable without a signature: {unchecked_words}")
         if key is None:
             print_plain("unsigned: shows only that the files agree")
         print_plain(
@@ -89,15 +89,16 @@ def check_numbers(source: Path) -> NumberCheck:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
 
 
-def _untied(report: AuditReport, folder: Path) -> list[str]:
+def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
     """Return what only a signature vouches for: nothing else in the folder decides it."""
     from reports.formats import json
 
-    text, is_run = json.to_json(report).decode(), report.kind == "run"
-    found = [words for key, words in UNTIED.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
-    found += [] if is_run else ["title", "name of the model"]
-    found += [] if (folder / "audit.log").is_file() else ["date", "versions"]
-    return found + ([] if report.provenance.seed is not None or (folder / SEED).is_file() else ["false alarms of controls"])
+    text = json.to_json(report).decode()
+    words = [kind for key, kind in UNCHECKED_WORDS.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
+    words += [] if report.kind == "run" else ["title", "name of the model"]
+    words += [] if (folder / "audit.log").is_file() else ["date", "versions"]
+    has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
+    return words + ([] if has_seed else ["false alarms of controls"])
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:

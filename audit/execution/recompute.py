@@ -41,13 +41,13 @@ class NumberCheck:
     numbers: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def take(self, place: str, found: Any) -> None:
+    def take(self, place: str, answer: Any) -> None:
         """Compare what a formula gives: written and following value, or whether a relation holds, or why it does not."""
-        self.numbers += len(found[0]) if isinstance(found, tuple) and isinstance(found[0], list) else 1
-        if isinstance(found, tuple) and not is_equal(*found):
-            self.problems.append(f"{place}: {str(found[0])[:200]} is written, {str(found[1])[:200]} follows from the rest")
-        elif not isinstance(found, tuple) and (isinstance(found, str) or not found):
-            self.problems.append(f"{place}: {found or 'does not go with the rest'}")
+        self.numbers += len(answer[0]) if isinstance(answer, tuple) and isinstance(answer[0], list) else 1
+        if isinstance(answer, tuple) and not is_equal(*answer):
+            self.problems.append(f"{place}: {str(answer[0])[:200]} is written, {str(answer[1])[:200]} follows from the rest")
+        elif not isinstance(answer, tuple) and (isinstance(answer, str) or not answer):
+            self.problems.append(f"{place}: {answer or 'does not go with the rest'}")
 
     @property
     def summary(self) -> str:
@@ -55,12 +55,12 @@ class NumberCheck:
         return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed"
 
 
-def is_equal(written: Any, follows: Any, tolerance: float = CLOSE) -> bool:
+def is_equal(value: Any, follows: Any, tolerance: float = CLOSE) -> bool:
     """Return whether two values, or lists of them, are the same; floats to a relative tolerance."""
-    if isinstance(written, list) and isinstance(follows, list):
-        return len(written) == len(follows) and all(map(is_equal, written, follows, [tolerance] * len(written)))
-    numbers = all(isinstance(value, float | int) and not isinstance(value, bool) for value in (written, follows))
-    return bool(math.isclose(written, follows, rel_tol=tolerance, abs_tol=tolerance) if numbers else written == follows)
+    if isinstance(value, list) and isinstance(follows, list):
+        return len(value) == len(follows) and all(map(is_equal, value, follows, [tolerance] * len(value)))
+    numbers = all(isinstance(number, float | int) and not isinstance(number, bool) for number in (value, follows))
+    return bool(math.isclose(value, follows, rel_tol=tolerance, abs_tol=tolerance) if numbers else value == follows)
 
 
 def recompute(folder: Path) -> NumberCheck:
@@ -87,10 +87,10 @@ def _walk(value: Any, path: str, at: Any, check: NumberCheck) -> None:
     names = [str(row[key]) for row, key in ((at.result, "name"), (at.game, "name"), (at.attack, "scorer")) if row]
     for words, formula in (RULES.get(path, {}) | (OF_SCORES.get(path, {}) if at.scores else {})).items():
         try:
-            found = formula(at)
+            answer = formula(at)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            found = f"cannot be computed ({type(error).__name__}: {error})"
-        check.take(f"{'/'.join(names) or 'report'}: {words}", found)
+            answer = f"cannot be computed ({type(error).__name__}: {error})"
+        check.take(f"{'/'.join(names) or 'report'}: {words}", answer)
     for name, inner in value.items() if isinstance(value, dict) else ():
         if inner is not None:
             _walk(inner, f"{path}.{name}".removeprefix("."), at, check)
@@ -109,10 +109,10 @@ def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[st
 
     table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
     parts = [table.get(name, np.full(len(table["score"]), keys[0][k])) for k, name in enumerate(("mechanism", "game"))]
-    columns, named = {}, [name for name in ("record", "run", "canary") if name in table]
+    columns, keys_of_rows = {}, [name for name in ("record", "run", "canary") if name in table]
     for key in sorted(set(zip(*(part.tolist() for part in (*parts, table["attack"])), strict=True))):
         rows, place = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2]), f"scores.parquet {key}"
-        lines = list(zip(*(table[name][rows].tolist() for name in named), strict=True))
+        lines = list(zip(*(table[name][rows].tolist() for name in keys_of_rows), strict=True))
         scores, member = table["score"][rows].astype(np.float64), table["member"][rows].astype(bool)
         check.take(place, len(set(lines)) == len(lines) or "a record is there twice")
         check.take(place, key in keys or "no attack of the report has these scores")
@@ -199,9 +199,9 @@ def rates(scores: Any, target: float) -> list[float | None]:
         return [None] * 4
     cut = falling[count] if count < len(falling) else -math.inf
     shares = (count - (falling > cut).sum()) / max(1, (falling == cut).sum())
-    expected = ((members > cut).sum() + (members == cut).sum() * shares) / len(members) if count < len(falling) else 1.0
+    mean_rate = ((members > cut).sum() + (members == cut).sum() * shares) / len(members) if count < len(falling) else 1.0
     above = np.flatnonzero(np.append(~spread(scores.scores, scores.member), True))[count] - count
-    return [float(expected), count / len(falling), count, int(above)]
+    return [float(mean_rate), count / len(falling), count, int(above)]
 
 
 def allowed_rate(at: Any) -> Any:
@@ -235,8 +235,8 @@ def group_rows(at: Any) -> tuple[list[Any], list[Any], float]:
     """Return counts, area and limits of a group, and those that follow from the scores of an attack with that area."""
     group, first, groups = at.value, at.game.attacks[0].roc, at.game.groups
     columns = [own for own in map(at.column, at.game.attacks) if own and own.labels is not None]
-    written = [group.members, group.nonmembers, group.auc, group.auc_lower, group.auc_upper]
-    follows = written[:]
+    figures = [group.members, group.nonmembers, group.auc, group.auc_lower, group.auc_upper]
+    follows = figures[:]
     if columns and (mask := columns[0].labels == group.group).any():
         follows[:2] = [int((mask & (columns[0].member == side)).sum()) for side in (True, False)]
         areas = [area(own.scores[mask], own.member[mask]) for own in columns if min(follows[:2])]
@@ -244,7 +244,7 @@ def group_rows(at: Any) -> tuple[list[Any], list[Any], float]:
     if sum(row.members for row in groups) == first.members:  # one column divides the records
         level = (1 - at.report.confidence) / len(groups)
         follows[2:] = [None] * 3 if follows[2] is None else area_limits(follows[2], min(follows[:2]), level / 2)
-    return written, follows, 1e-6
+    return figures, follows, 1e-6
 
 
 def mass(trials: int, rate: float) -> Any:
@@ -350,27 +350,27 @@ def _cut(falling: Any) -> int:
 def bound_follows(at: Any) -> Any:
     """Return epsilon, ceiling and words of a bound, and those that its estimator proves from the scores."""
     bound, rules, error = at.value, at.game.game, 1 - at.value.confidence
-    known = bound.estimator in ("one_run", "clopper_pearson") and bound.family is None
-    if not known or rules.choices > 1 or rules.copies > 1 or re.search(OPTIONS, at.report.config):
+    is_usual = bound.estimator in ("one_run", "clopper_pearson") and bound.family is None
+    if not is_usual or rules.choices > 1 or rules.copies > 1 or re.search(OPTIONS, at.report.config):
         return True
     proves = one_run if bound.estimator == "one_run" else rectangles
     epsilon, tests, words = proves(at.scores.scores, at.scores.member, bound.delta, error)
     ceiling = max(epsilon, proves(at.scores.member.astype(float), at.scores.member, bound.delta, error)[0])
-    written = [figure(bound), figure(bound, "ceiling"), bound.comparisons, words if words is None else bound.selected]
-    return written, [epsilon, ceiling, tests, words], SEARCH
+    figures = [figure(bound), figure(bound, "ceiling"), bound.comparisons, words if words is None else bound.selected]
+    return figures, [epsilon, ceiling, tests, words], SEARCH
 
 
 def verdict_follows(at: Any) -> Any:
     """Return whether a verdict is that which bounds, controls and checks give."""
     verdict, bound, epsilon = at.value, at.value.bound, float(at.value.claim.epsilon)
-    trained = all(row.status != "failed" for row in at.result.checks)
+    runs_valid = all(row.status != "failed" for row in at.result.checks)
     families = (None, verdict.claim.family)
     able = [row for row in parts_of(at.result, "bounds") if row.delta == verdict.claim.delta and row.family in families]
     above, reach = any(figure(row) > epsilon for row in able), max((figure(row, "ceiling") for row in able), default=0.0)
     likely = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
-    likely = likely if sound(at.result) and (trained or above) else "invalid"
-    played = able or parts_of(at.result, "control")
-    if verdict.outcome not in (likely, "invalid" if not trained or not played else None):
+    likely = likely if sound(at.result) and (runs_valid or above) else "invalid"
+    attacks_there = able or parts_of(at.result, "control")
+    if verdict.outcome not in (likely, "invalid" if not runs_valid or not attacks_there else None):
         return f"{verdict.outcome} is written, {likely} follows from bounds and claim"
     if (bound is None and able) or (bound is not None and bound not in able):
         return "no game has this bound"
@@ -381,8 +381,8 @@ def outcome_follows(at: Any) -> bool:
     """Return whether the outcome of a training is that of its verdicts."""
     outcomes = [row.outcome for row in sorted(at.value.verdicts, key=lambda row: float(row.claim.epsilon))]
     usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0] if outcomes else None)
-    played = outcomes and any(game.attacks for game in at.value.games)
-    return not played or at.value.outcome in (usual, usual if sound(at.value) else "invalid")
+    attacks_there = outcomes and any(game.attacks for game in at.value.games)
+    return not attacks_there or at.value.outcome in (usual, usual if sound(at.value) else "invalid")
 
 
 def config_follows(at: Any) -> Any:
@@ -391,8 +391,8 @@ def config_follows(at: Any) -> Any:
     bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
     if digest not in {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}:
         return "its hash is not that of the config in the report"
-    found = dict(re.findall(r"(?m)^(seed|delta|confidence): *([\d.eE+-]+)\s*$", text))
-    return [own[name] for name in found], [json.loads(value) for value in found.values()]
+    settings = dict(re.findall(r"(?m)^(seed|delta|confidence): *([\d.eE+-]+)\s*$", text))
+    return [own[name] for name in settings], [json.loads(value) for value in settings.values()]
 
 
 def coins_fit(at: Any) -> Any:

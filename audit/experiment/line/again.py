@@ -39,7 +39,7 @@ from audit.experiment.line.game import GameOutcome
 
 Difference = tuple[str, Any, Any]  # place, what is written, what follows
 LOG_START = r"(\S+ \S+),\d+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)"
-STARTED = 120  # seconds between a report's time and the first line of its log
+START_GAP = 120  # seconds between a report's time and the first line of its log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ class Source:
     def seed(self) -> int | None:
         """Return the seed of all draws; None if the folder does not hold it."""
         path = self.folder / SEED
-        stored = int(path.read_text(encoding="utf-8")) if path.is_file() else None
-        return self.report.provenance.seed if stored is None else stored
+        own_seed = int(path.read_text(encoding="utf-8")) if path.is_file() else None
+        return self.report.provenance.seed if own_seed is None else own_seed
 
 
 def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
@@ -74,9 +74,9 @@ def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
     sections = [*_files(source), *_summary(source)]
     sections += [row for result in report.mechanisms for row in _training(result, source)]
     problems = [
-        f"{place}: {str(written)[:150]} is written, {str(follows)[:150]} follows when it is written again"
-        for place, written, follows in sections
-        if not is_equal(_plain(written), _plain(follows))
+        f"{place}: {str(value)[:150]} is written, {str(follows)[:150]} follows when it is written again"
+        for place, value, follows in sections
+        if not is_equal(_plain(value), _plain(follows))
     ]
     return len(sections), problems
 
@@ -108,13 +108,13 @@ def _files(source: Source) -> Iterator[Difference]:
     if first := re.match(LOG_START, path.read_text(encoding="utf-8") if path.is_file() else ""):
         yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
         times = [datetime.fromisoformat(text).timestamp() for text in (report.created.rstrip("Z"), first[1])]
-        yield "created", abs(times[0] - times[1]) <= STARTED, True
+        yield "created", abs(times[0] - times[1]) <= START_GAP, True
     for (training, game_name, attack), (_, member) in source.tables.items():
         path = folder / PRIVATE / f"coins-{training}-{game_name}.safetensors"
         if path.is_file():
-            stored = load_file(path)
-            count = int(stored["canaries"])
-            coins = np.unpackbits(stored["bits"], axis=1)[: len(member) // max(count, 1), :count]
+            arrays = load_file(path)
+            count = int(arrays["canaries"])
+            coins = np.unpackbits(arrays["bits"], axis=1)[: len(member) // max(count, 1), :count]
             yield f"{training}/{game_name}/{attack}: coins", np.array_equal(coins.ravel(), member), True
 
 
@@ -123,27 +123,27 @@ def _summary(source: Source) -> Iterator[Difference]:
     report = source.report
     classes = reporting.attack_classes()
     yield "coverage", report.coverage[: len(classes)], reporting.coverage(report.mechanisms, classes)
-    judged = [result for result in report.mechanisms if result.claims] or report.mechanisms
+    verdict_result = [result for result in report.mechanisms if result.claims] or report.mechanisms
     for gate in report.policy:
         if rate := re.fullmatch(r"tpr@([\d.]+)%", gate.gate):
-            found = largest(tprs(judged, float(rate[1]) / 100))
-            yield gate.gate, [gate.found, gate.met], [found, found is not None and found <= gate.limit]
-    known = [gate for gate in report.policy if gate.gate in plugins.names(plugins.FOLDERS["gates"])]
-    gates = {gate.gate: plugins.build(plugins.FOLDERS["gates"], {"kind": gate.gate, "limit": gate.limit}) for gate in known}
-    yield "policy", known, reporting.gates(report.mechanisms, gates)
+            highest = largest(tprs(verdict_result, float(rate[1]) / 100))
+            yield gate.gate, [gate.found, gate.met], [highest, highest is not None and highest <= gate.limit]
+    own_gates = [gate for gate in report.policy if gate.gate in plugins.names(plugins.FOLDERS["gates"])]
+    gates = {gate.gate: plugins.build(plugins.FOLDERS["gates"], {"kind": gate.gate, "limit": gate.limit}) for gate in own_gates}
+    yield "policy", own_gates, reporting.gates(report.mechanisms, gates)
     if report.kind == "run":
         course = (source.config.get("output") or {}).get("costs", False)
         yield "costs", report.costs, with_costs(report, course_only=course == "course").costs if course else ()
-    unaccounted = tuple(source.config.get("unaccounted") or ())
+    uses = tuple(source.config.get("unaccounted") or ())
     for result in report.mechanisms:
-        frame = _frame(report, unaccounted)
+        frame = _frame(report, uses)
         rows = reporting.declarations(result, frame)
         yield f"{result.name}: declarations", result.checks[len(result.checks) - len(rows) :], rows
-    notes = reporting.notes(report.mechanisms, _frame(report, unaccounted))
+    notes = reporting.notes(report.mechanisms, _frame(report, uses))
     yield "notes", report.notes[len(report.notes) - len(notes) :], notes
 
 
-def _frame(report: AuditReport, unaccounted: tuple[str, ...]) -> reporting.Frame:
+def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:
     """Return what a report says in addition to its results, as far as declarations and notes need it."""
     return reporting.Frame(
         kind=report.kind,
@@ -154,7 +154,7 @@ def _frame(report: AuditReport, unaccounted: tuple[str, ...]) -> reporting.Frame
         model=report.model,
         config=report.config,
         provenance=report.provenance,
-        unaccounted=unaccounted,
+        unaccounted=uses,
     )
 
 
@@ -173,9 +173,9 @@ def _training(result: MechanismResult, source: Source) -> Iterator[Difference]:
             checks=result.checks,
         )
         outcomes = [GameOutcome(result=again, scores=()) for _, again in pairs if again is not None]
-        judged = judge.conclude(training, outcomes)
-        yield f"{result.name}: verdicts", result.verdicts, judged.verdicts
-        yield f"{result.name}: outcome", result.outcome, judged.outcome
+        verdict_result = judge.conclude(training, outcomes)
+        yield f"{result.name}: verdicts", result.verdicts, verdict_result.verdicts
+        yield f"{result.name}: outcome", result.outcome, verdict_result.outcome
 
 
 def _claims(result: MechanismResult, source: Source) -> Iterator[Difference]:
@@ -189,8 +189,8 @@ def _claims(result: MechanismResult, source: Source) -> Iterator[Difference]:
     adjacency = next((claim.adjacency for claim in result.claims), None)
     if adjacency is None:
         return
-    computed = [accountant.claim(result.mechanism, delta=delta, adjacency=adjacency) for accountant in accountants]
-    finite = [replace(claim, unit=stated[0].unit) for claim in computed if np.isfinite(claim.epsilon) and stated]
+    claims = [accountant.claim(result.mechanism, delta=delta, adjacency=adjacency) for accountant in accountants]
+    finite = [replace(claim, unit=stated[0].unit) for claim in claims if np.isfinite(claim.epsilon) and stated]
     yield f"{result.name}: claims", stated, finite
     yield f"{result.name}: limit", result.limit, hypothesis.limit_curve(result.mechanism, adjacency)
     training = repetition(result.mechanism)
@@ -252,15 +252,13 @@ def _estimators(
     return tuple(plugins.build(plugins.FOLDERS["estimators"], options.get(name, {"kind": name})) for name in names)
 
 
-def _figures(
-    place: str, written: GameResult, again: GameResult, result: MechanismResult, source: Source
-) -> Iterator[Difference]:
+def _figures(place: str, game: GameResult, again: GameResult, result: MechanismResult, source: Source) -> Iterator[Difference]:
     """Yield the sections of a game that were written again."""
     inside = not judge.outside_families(result.checks)
     follows = (again if inside else again.for_any_mechanism()).type_bounds(void=result.is_void)
-    for attack, own in zip(written.attacks, follows.attacks, strict=True):
+    for attack, own in zip(game.attacks, follows.attacks, strict=True):
         parts = ["auc", "auc_lower", "auc_upper", "roc", "tpr_at", "histogram", "bounds", "estimates", "access"]
         for part in parts + ["control"] * (source.seed is not None):
             yield f"{place}/{attack.scorer}: {part}", getattr(attack, part), getattr(own, part)
-    yield f"{place}: simulated audits", written.certificates, follows.certificates
-    yield f"{place}: detectable shares", written.detectable, follows.detectable
+    yield f"{place}: simulated audits", game.certificates, follows.certificates
+    yield f"{place}: detectable shares", game.detectable, follows.detectable

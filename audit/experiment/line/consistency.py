@@ -160,9 +160,9 @@ def gates_agree(at: At) -> bool:
     command, policy = at.report.provenance.command, {k: float(v) for k, v in at.get("policy", {}).items() if v is not None}
     for name, rate, limit, percent in re.findall(GATE, command):
         policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
-    shown = {gate.gate: gate.limit for gate in at.report.policy}
+    limits = {gate.gate: gate.limit for gate in at.report.policy}
     complete = at.kind == "run" or (" " in command and "--config" not in command)
-    fits = shown == policy if complete else policy.items() <= shown.items()
+    fits = limits == policy if complete else policy.items() <= limits.items()
     return fits and unique(at.report.policy, "gate")
 
 
@@ -278,10 +278,14 @@ def game_agrees(at: At) -> bool:
     """Return whether the rules of a run's game are those of its config."""
     rules = at.game.game
     spec: Mapping[str, Any] = next((own for own in at.get("games", ()) if own["name"] == at.game.name), {})
-    found = {"adjacency": str(rules.adjacency), "runs": at.game.watched.planned if at.game.watched else rules.runs}
-    found |= {"references": rules.references, "inclusion_probability": rules.inclusion_probability, "count": rules.canaries}
-    found |= {} if at.result.training else {"access": rules.access.name}
-    return all(spec.get(name, value) == value for name, value in found.items())
+    values = {"adjacency": str(rules.adjacency), "runs": at.game.watched.planned if at.game.watched else rules.runs}
+    values |= {
+        "references": rules.references,
+        "inclusion_probability": rules.inclusion_probability,
+        "count": rules.canaries,
+    }
+    values |= {} if at.result.training else {"access": rules.access.name}
+    return all(spec.get(name, value) == value for name, value in values.items())
 
 
 def counts_agree(at: At) -> bool:
