@@ -129,7 +129,7 @@ def figure(bound: Any, name: str = "epsilon") -> float:
     return float(next(bound[key] for key in (name, f"{name}_inside", f"void_{name}") if key in bound))
 
 
-def parts_of(result: Any, name: str) -> list[Any]:
+def find_parts(result: Any, name: str) -> list[Any]:
     """Return bounds or controls of a training, of all attacks and of all looks together."""
     rows = [row for game in result.games for row in (*game.attacks, *([game.watched] if game.watched else []))]
     return [part for row in rows if row.get(name) for part in (row[name] if isinstance(row[name], list) else [row[name]])]
@@ -137,7 +137,7 @@ def parts_of(result: Any, name: str) -> list[Any]:
 
 def sound(result: Any) -> bool:
     """Return whether all controls of a training passed."""
-    return all(control.passed for control in parts_of(result, "control"))
+    return all(control.passed for control in find_parts(result, "control"))
 
 
 def area(scores: Any, member: Any) -> float:
@@ -157,7 +157,9 @@ def area_limits(share: float, pairs: int, level: float) -> list[float]:
         hinges = np.append(np.cumsum(tails[::-1])[::-1], 0.0)[(cuts := cuts[cuts >= 0].astype(int)) + 1]
         return bool((hinges / (share * pairs - cuts)).min(initial=math.inf) <= level)
 
-    ends = [bisect(lambda rate, own=own: goes_up(rate, own), 0.0, own)[0] if own > 0 else 0.0 for own in (share, 1 - share)]
+    ends = [
+        bisect(lambda rate, side=side: goes_up(rate, side), 0.0, side)[0] if side > 0 else 0.0 for side in (share, 1 - share)
+    ]
     return [share, ends[0], 1 - ends[1]]
 
 
@@ -174,9 +176,9 @@ def spread(scores: Any, member: Any) -> Any:
     tie = np.unique(-scores, return_inverse=True)[1]
     order = np.lexsort((member, tie))
     tie, side = tie[order], member[order]
-    sizes = np.stack([np.bincount(tie[side == own], minlength=tie[-1] + 1) for own in (False, True)])
-    own = np.where(side, np.cumsum(side), np.cumsum(~side)) - (np.cumsum(sizes, 1) - sizes)[side.astype(int), tie]
-    behind = np.where(side, -(-own * sizes[0][tie] // np.maximum(sizes[1][tie], 1)), own)
+    sizes = np.stack([np.bincount(tie[side == column], minlength=tie[-1] + 1) for column in (False, True)])
+    column = np.where(side, np.cumsum(side), np.cumsum(~side)) - (np.cumsum(sizes, 1) - sizes)[side.astype(int), tie]
+    behind = np.where(side, -(-column * sizes[0][tie] // np.maximum(sizes[1][tie], 1)), column)
     return side[np.lexsort((side, behind, tie))]
 
 
@@ -217,15 +219,15 @@ def allowed_rate(at: Any) -> Any:
 def records_fit(at: Any) -> Any:
     """Return whether the list of most exposed records is that which an attack's scores of the first run give."""
     fits = not at.value or not at.tables
-    for own in filter(None, map(at.column, at.game.attacks if at.value else ())):
-        first = slice(len(own.scores) // at.game.game.runs)
-        scores, member = own.scores[first], own.member[first]
+    for column in filter(None, map(at.column, at.game.attacks if at.value else ())):
+        first = slice(len(column.scores) // at.game.game.runs)
+        scores, member = column.scores[first], column.member[first]
         rows: list[dict[str, Any]] = []
         for i in np.argsort(-scores, kind="stable")[:30].tolist():
             share = float((scores[~member] >= scores[i]).sum() / max(1, (~member).sum()))
             row = {"rank": len(rows) + 1, "member": bool(member[i]), "score": float(scores[i]), "fpr": share}
-            row |= {"record": own.records[i]} if own.records else {}
-            row |= {"label": own.labels[i]} if own.labels is not None else {}
+            row |= {"record": column.records[i]} if column.records else {}
+            row |= {"label": column.labels[i]} if column.labels is not None else {}
             rows.append(row)
         fits |= len(rows) == len(at.value) and all(old.items() >= row.items() for old, row in zip(at.value, rows, strict=True))
     return fits or "other rows follow from the scores"
@@ -234,12 +236,12 @@ def records_fit(at: Any) -> Any:
 def group_rows(at: Any) -> tuple[list[Any], list[Any], float]:
     """Return counts, area and limits of a group, and those that follow from the scores of an attack with that area."""
     group, first, groups = at.value, at.game.attacks[0].roc, at.game.groups
-    columns = [own for own in map(at.column, at.game.attacks) if own and own.labels is not None]
+    columns = [column for column in map(at.column, at.game.attacks) if column and column.labels is not None]
     figures = [group.members, group.nonmembers, group.auc, group.auc_lower, group.auc_upper]
     follows = figures[:]
     if columns and (mask := columns[0].labels == group.group).any():
         follows[:2] = [int((mask & (columns[0].member == side)).sum()) for side in (True, False)]
-        areas = [area(own.scores[mask], own.member[mask]) for own in columns if min(follows[:2])]
+        areas = [area(column.scores[mask], column.member[mask]) for column in columns if min(follows[:2])]
         follows[2] = next((value for value in areas if is_equal(group.auc, value)), areas[0] if areas else None)
     if sum(row.members for row in groups) == first.members:  # one column divides the records
         level = (1 - at.report.confidence) / len(groups)
@@ -271,8 +273,8 @@ def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[fl
         rows += [((3**power - 1, len(above)), (others - int(above[3**power - 1]), others)) for power in powers]
     for row in rows:
         rates = [rate_upper(count, trials, error / (2 * len(rows))) for count, trials in row]
-        for wrong, missed in (rates, rates[::-1]):
-            best = max(best, math.log((1 - missed - delta) / wrong) if missed + delta < 1 else 0.0)
+        for wrong, misses in (rates, rates[::-1]):
+            best = max(best, math.log((1 - misses - delta) / wrong) if misses + delta < 1 else 0.0)
     return best, len(rows), None
 
 
@@ -296,7 +298,7 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
     def surprises(rate: float) -> list[float]:
         return [float(mass(n, rate)[k:].sum()) for n, k in hits]
 
-    def refuted_alone(rate: float) -> bool:  # by one of every second count, if delta leaves no room for all together
+    def refutes_alone(rate: float) -> bool:  # by one of every second count, if delta leaves no room for all together
         chances = []
         for n, k in hits[::-1][::2]:
             exact, tail = mass(n, rate)[k], mass(n, rate)[k:].sum()
@@ -304,13 +306,13 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
             chances.append(tail + size * delta * solution)
         return bool(min(chances) <= error / len(chances))
 
-    def refuted(low: float, high: float) -> bool:
+    def refutes(low: float, high: float) -> bool:
         first, last = 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
         sure = np.minimum(counts - 1, math.floor(1 / (2 * math.e * first * (1 - first))))
         remainder = math.sqrt((1 - first) / (2 * math.e * first)) * (roots[counts - 1] - roots[sure])
         escape = size * delta * float((((1 - first) * (1 + sure) + remainder) / counts).sum())
         budget, smallest = error - min(escape, 0.9 * error), min(surprises(last))
-        if smallest > budget or high >= 30 or (escape > 0.9 * error and not refuted_alone(last)):
+        if smallest > budget or high >= 30 or (escape > 0.9 * error and not refutes_alone(last)):
             return False
         trials, alive, chance = 0, np.ones(1), 1e-12
         for count in counts.tolist():
@@ -320,7 +322,7 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
         return chance <= budget
 
     def follow(low: float, high: float) -> float:
-        if refuted(low, high):
+        if refutes(low, high):
             return high
         if high - low <= SEARCH / 2 * max(1.0, low):
             return low
@@ -365,11 +367,11 @@ def verdict_follows(at: Any) -> Any:
     verdict, bound, epsilon = at.value, at.value.bound, float(at.value.claim.epsilon)
     runs_valid = all(row.status != "failed" for row in at.result.checks)
     families = (None, verdict.claim.family)
-    able = [row for row in parts_of(at.result, "bounds") if row.delta == verdict.claim.delta and row.family in families]
+    able = [row for row in find_parts(at.result, "bounds") if row.delta == verdict.claim.delta and row.family in families]
     above, reach = any(figure(row) > epsilon for row in able), max((figure(row, "ceiling") for row in able), default=0.0)
     likely = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
     likely = likely if sound(at.result) and (runs_valid or above) else "invalid"
-    attacks_there = able or parts_of(at.result, "control")
+    attacks_there = able or find_parts(at.result, "control")
     if verdict.outcome not in (likely, "invalid" if not runs_valid or not attacks_there else None):
         return f"{verdict.outcome} is written, {likely} follows from bounds and claim"
     if (bound is None and able) or (bound is not None and bound not in able):
@@ -387,12 +389,12 @@ def outcome_follows(at: Any) -> bool:
 
 def config_follows(at: Any) -> Any:
     """Return whether a config's text has the hash of the report, and the seed, delta and confidence there."""
-    text, digest, own = at.value.config, at.value.provenance.config_sha256, {**at.value, "seed": at.value.provenance.seed}
+    text, digest, column = at.value.config, at.value.provenance.config_sha256, {**at.value, "seed": at.value.provenance.seed}
     bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
     if digest not in {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}:
         return "its hash is not that of the config in the report"
     settings = dict(re.findall(r"(?m)^(seed|delta|confidence): *([\d.eE+-]+)\s*$", text))
-    return [own[name] for name in settings], [json.loads(value) for value in settings.values()]
+    return [column[name] for name in settings], [json.loads(value) for value in settings.values()]
 
 
 def coins_fit(at: Any) -> Any:
@@ -465,7 +467,7 @@ RULES: dict[str, dict[str, Formula]] = {
     "m.g": {
         "attacks": lambda t: len({row.scorer for row in t.value.attacks}) == len(t.value.attacks),
         "scores.parquet": lambda t: not t.tables or all(t.column(attack) for attack in t.value.attacks) or "lacks an attack",
-        "memberships": lambda t: len({own.member.tobytes() for a in t.value.attacks if (own := t.column(a))}) <= 1,
+        "memberships": lambda t: len({column.member.tobytes() for a in t.value.attacks if (column := t.column(a))}) <= 1,
         "bounds": bounds_alike,
     },
     "m.g.records": {"most exposed records": records_fit},

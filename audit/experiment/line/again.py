@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from audit import plugins
 from audit.accounting import calibration
 from audit.accounting.report_costs import with_costs
 from audit.bounds.budget import Budget
+from audit.config import yaml_text
 from audit.core.claims import Outcome
 from audit.core.event_reading import is_non_private, repetition
 from audit.core.game_results import AttackResult, GameResult
@@ -67,10 +67,12 @@ def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
     if path.is_file():
         table = pd.read_parquet(path)
         first = next(((result.name, game.name) for result in report.mechanisms for game in result.games), ("", ""))
-        table = table.assign(**{name: own for name, own in zip(("mechanism", "game"), first, strict=True) if name not in table})
+        table = table.assign(
+            **{name: part for name, part in zip(("mechanism", "game"), first, strict=True) if name not in table}
+        )
         for (training, game, attack), rows in table.groupby(["mechanism", "game", "attack"], sort=False):  # type: ignore[misc]
             tables[str(training), str(game), str(attack)] = (rows["score"].to_numpy(np.float64), rows["member"].to_numpy(bool))
-    source = Source(folder=folder, report=report, config=yaml.safe_load(report.config) or {}, tables=tables)
+    source = Source(folder=folder, report=report, config=yaml_text.read(report.config)[0] or {}, tables=tables)
     sections = [*_files(source), *_summary(source)]
     sections += [row for result in report.mechanisms for row in _training(result, source)]
     problems = [
@@ -102,8 +104,8 @@ def _files(source: Source) -> Iterator[Difference]:
     if (path := folder / "environment.json").is_file():
         machine = json.loads(path.read_text(encoding="utf-8"))
         for name in ("packages", "python", "platform", "device", "threads"):
-            own = getattr(provenance, name)
-            yield f"provenance.{name}", dict(own) if name == "packages" else own, machine[name]
+            part = getattr(provenance, name)
+            yield f"provenance.{name}", dict(part) if name == "packages" else part, machine[name]
     path = folder / "audit.log"
     if first := re.match(LOG_START, path.read_text(encoding="utf-8") if path.is_file() else ""):
         yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
@@ -185,17 +187,19 @@ def _claims(result: MechanismResult, source: Source) -> Iterator[Difference]:
     if result.mechanism is None or len(specs) < len(source.config.get("accountants") or ()):
         return
     accountants = [plugins.build(plugins.FOLDERS["accountants"], spec) for spec in specs]
-    stated, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
+    computed_claims, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
     adjacency = next((claim.adjacency for claim in result.claims), None)
     if adjacency is None:
         return
     claims = [accountant.claim(result.mechanism, delta=delta, adjacency=adjacency) for accountant in accountants]
-    finite = [replace(claim, unit=stated[0].unit) for claim in claims if np.isfinite(claim.epsilon) and stated]
-    yield f"{result.name}: claims", stated, finite
+    finite = [
+        replace(claim, unit=computed_claims[0].unit) for claim in claims if np.isfinite(claim.epsilon) and computed_claims
+    ]
+    yield f"{result.name}: claims", computed_claims, finite
     yield f"{result.name}: limit", result.limit, hypothesis.limit_curve(result.mechanism, adjacency)
     training = repetition(result.mechanism)
     if training is not None and not is_non_private(training):
-        courses = [calibration.trajectory(own, training, delta=delta, adjacency=adjacency) for own in accountants]
+        courses = [calibration.trajectory(part, training, delta=delta, adjacency=adjacency) for part in accountants]
         yield f"{result.name}: courses", result.trajectories, courses
 
 
@@ -227,7 +231,7 @@ def _game(result: MechanismResult, game: GameResult, source: Source) -> GameResu
         name=game.name,
         game=game.game,
         planned=game.game.runs,
-        estimators=tuple(own for own in estimators if own is not None),
+        estimators=tuple(part for part in estimators if part is not None),
         seed=seed.child(f"recipe:{result.training or result.name}").child(f"game:{game.name}")
         if report.kind == "run"
         else seed,
@@ -241,9 +245,9 @@ def _estimators(
     result: MechanismResult, game: GameResult, attack: AttackResult, source: Source
 ) -> tuple[Estimator, ...] | None:
     """Return the estimators of an attack's bounds with the options of the config; None if one is not of this package."""
-    games = [own for own in source.config.get("games") or () if isinstance(own, dict) and own.get("name") == game.name]
+    games = [part for part in source.config.get("games") or () if isinstance(part, dict) and part.get("name") == game.name]
     specs: Sequence[Any] = games[0].get("estimators", ()) if games else source.config.get("estimators") or ()
-    options = {own["kind"]: own for own in specs if isinstance(own, dict)}
+    options = {part["kind"]: part for part in specs if isinstance(part, dict)}
     if source.config.get("order"):
         options["one_run"] = {"kind": "one_run", "order": source.config["order"]}
     names = [bound.estimator for bound in attack.bounds]
@@ -256,9 +260,9 @@ def _figures(place: str, game: GameResult, again: GameResult, result: MechanismR
     """Yield the sections of a game that were written again."""
     inside = not judge.outside_families(result.checks)
     follows = (again if inside else again.for_any_mechanism()).type_bounds(void=result.is_void)
-    for attack, own in zip(game.attacks, follows.attacks, strict=True):
-        parts = ["auc", "auc_lower", "auc_upper", "roc", "tpr_at", "histogram", "bounds", "estimates", "access"]
-        for part in parts + ["control"] * (source.seed is not None):
-            yield f"{place}/{attack.scorer}: {part}", getattr(attack, part), getattr(own, part)
+    names = ["auc", "auc_lower", "auc_upper", "roc", "tpr_at", "histogram", "bounds", "estimates", "access"]
+    for attack, attack_again in zip(game.attacks, follows.attacks, strict=True):
+        for name in names + ["control"] * (source.seed is not None):
+            yield f"{place}/{attack.scorer}: {name}", getattr(attack, name), getattr(attack_again, name)
     yield f"{place}: simulated audits", game.certificates, follows.certificates
     yield f"{place}: detectable shares", game.detectable, follows.detectable

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import yaml
-
-from audit.config import read
+from audit.config import read, yaml_text
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
 from audit.core.event_forms import encode
@@ -78,7 +76,7 @@ Rule = tuple[str, Callable[[At], Any]]
 
 def contradictions(report: AuditReport) -> tuple[int, list[str]]:
     """Return how many rules a report was held against, and a line for each that it breaks."""
-    config = yaml.safe_load(report.config) or {}
+    config = yaml_text.read(report.config)[0] or {}
     first = FIRST.get(next(iter(config), ""))
     kind = first or ("run" if config.get("mechanisms") and config.get("version") else report.kind)
     top = At(report=report, config=config, kind=kind)
@@ -111,10 +109,10 @@ def settings_agree(at: At) -> bool:
     if at.kind != "run":
         return not report.origins and not report.settings
     leaves = {path: read.in_words(value) for path, value in read.find_leaves(at.config).items()}
-    own = [path for path, origin in report.origins if origin != "default"]
-    fits = sorted(path for path, _ in report.origins) == sorted(leaves) and [path for path, _ in report.settings] == own
+    part = [path for path, origin in report.origins if origin != "default"]
+    fits = sorted(path for path, _ in report.origins) == sorted(leaves) and [path for path, _ in report.settings] == part
     lines = [line for _, line in report.config_lines]
-    fits &= rises(lines) and bool(lines) <= bool(own)
+    fits &= rises(lines) and bool(lines) <= bool(part)
     return fits and all(leaves[path] == value for path, value in report.settings)
 
 
@@ -125,8 +123,8 @@ def data_agree(at: At) -> bool:
         return data is None and at.kind in ("scores", "training")
     sizes = all(getattr(data, name) == split[name] for name in ("train", "pool", "test") if isinstance(split.get(name), int))
     total = at.get("overlap") != "refuse" or data.train + data.pool == at.get("records")
-    named = data.name == at.get("audited", data.name) and data.sha256 == at.get("sha256", data.sha256)
-    return bool(sizes and total and named and re.fullmatch(HASH, data.sha256) and (at.kind == "run" or data.test == 0))
+    has_names = data.name == at.get("audited", data.name) and data.sha256 == at.get("sha256", data.sha256)
+    return bool(sizes and total and has_names and re.fullmatch(HASH, data.sha256) and (at.kind == "run" or data.test == 0))
 
 
 def model_agrees(at: At) -> bool:
@@ -140,10 +138,10 @@ def model_agrees(at: At) -> bool:
     labels = {row.label for game in games for row in game.records}
     labels |= {row.group for game in games for row in game.groups if " " not in row.group}
     outputs = re.search(r", ([\d,]+) outputs$", text)
-    counted = not data.classes or (
+    classes_fit = not data.classes or (
         data.classes >= len(labels) and (not outputs or int(outputs[1].replace(",", "")) == data.classes)
     )
-    return text.startswith(model) and counted and bool(data.classes or not labels or not outputs)
+    return text.startswith(model) and classes_fit and bool(data.classes or not labels or not outputs)
 
 
 def comparisons_agree(at: At) -> bool:
@@ -180,23 +178,23 @@ def claims_agree(at: At) -> bool:
 
 def event_agrees(at: At) -> bool:
     """Return whether noise, clip norm and steps of DP-SGD are those of the config."""
-    spec: Mapping[str, Any] = next((own for own in at.get("mechanisms", ()) if own["name"] == at.result.name), {})
+    spec: Mapping[str, Any] = next((part for part in at.get("mechanisms", ()) if part["name"] == at.result.name), {})
     training = at.get("training", {}) | {key: value for key, value in (spec.get("training") or {}).items() if value is not None}
-    wanted = {name: spec.get(name) for name in ("noise_multiplier", "clip_norm")}
-    wanted |= {"steps": training.get("steps")} if training.get("epochs") is None else {}
+    settings = {name: spec.get(name) for name in ("noise_multiplier", "clip_norm")}
+    settings |= {"steps": training.get("steps")} if training.get("epochs") is None else {}
     if not at.by_example or at.event["kind"] != "DpSgd":
         return True
-    return all(value is None or math.isclose(at.event[name], value) for name, value in wanted.items())
+    return all(value is None or math.isclose(at.event[name], value) for name, value in settings.items())
 
 
 def rows_agree(at: At) -> bool:
     """Return whether the rows that each audit of its kind has are there, their words and status as their figures say."""
     rows, result, event = at.rows, at.result, at.event
-    needed = ROWS[at.kind] | (CLAIM_ROWS if result.claims and result.mechanism is not None else set())
-    needed |= {"blind", "order"} if "commitment" in at.config else set()
-    needed |= {"decoys"} if at.get("decoys", 0) else set()
-    needed |= {"steps"} if at.by_example else set()
-    fits = needed <= rows.keys() and unique(result.checks, "code", "item")
+    codes = ROWS[at.kind] | (CLAIM_ROWS if result.claims and result.mechanism is not None else set())
+    codes |= {"blind", "order"} if "commitment" in at.config else set()
+    codes |= {"decoys"} if at.get("decoys", 0) else set()
+    codes |= {"steps"} if at.by_example else set()
+    fits = codes <= rows.keys() and unique(result.checks, "code", "item")
     fits &= at.kind != "scores" or bool(rows.keys() & {"game", "coins"})
     for row in result.checks:
         if match := re.fullmatch(r"(\d+) taken, (\d+) accounted", row.value):
@@ -277,7 +275,7 @@ def rules_agree(at: At) -> bool:
 def game_agrees(at: At) -> bool:
     """Return whether the rules of a run's game are those of its config."""
     rules = at.game.game
-    spec: Mapping[str, Any] = next((own for own in at.get("games", ()) if own["name"] == at.game.name), {})
+    spec: Mapping[str, Any] = next((part for part in at.get("games", ()) if part["name"] == at.game.name), {})
     values = {"adjacency": str(rules.adjacency), "runs": at.game.watched.planned if at.game.watched else rules.runs}
     values |= {
         "references": rules.references,
