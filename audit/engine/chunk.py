@@ -152,15 +152,14 @@ class Chunk:
             if step + 1 in job.checkpoints:
                 checkpoints.append(export(self.models))
             within += 1
-            if report.step():
-                self._check_norms()
+            report.step()
         self._check_norms()
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
 
     def _check_norms(self) -> None:
         """Raise `BrokenSumError` if a row without a finite norm, which was not taken out, has spoiled a sum."""
-        if self.infinite_norms is not None and bool(self.infinite_norms):
+        if self.infinite_norms is not None and bool(self.infinite_norms.cpu()):
             raise BrokenSumError
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:

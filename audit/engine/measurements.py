@@ -51,13 +51,11 @@ class ThrottledProgress:
         self._progress, self._models = progress, models
         self._waiting, self._last = 0, time.monotonic()
 
-    def step(self) -> bool:
-        """Count one step of all models; True if what was counted is passed on."""
+    def step(self) -> None:
+        """Count one step of all models."""
         self._waiting += self._models
-        due = time.monotonic() - self._last > _PROGRESS_SECONDS
-        if due:
+        if time.monotonic() - self._last > _PROGRESS_SECONDS:
             self.flush()
-        return due
 
     def flush(self) -> None:
         """Pass on what was counted."""
