@@ -389,9 +389,18 @@ def test_outputs_that_hide_differences_are_remarked_on() -> None:
         (special.softmax(special.softmax(sharp, axis=1), axis=1), "softmax taken twice"),
         (np.clip(logits, -2, 2), "they were cut off there"),
         (1e4 * logits, "double precision"),
+        (special.softmax(sharp, axis=1) - 0.5, "probabilities if 0.5 were added to each"),
+        (special.softmax(sharp, axis=1) - 0.25, "probabilities if 0.25 were added to each"),
+        (logits.argsort(axis=1).argsort(axis=1), "as ranks do"),
+        (-logits.argsort(axis=1).argsort(axis=1).astype(np.float32), "as ranks do"),
     ):
         assert words in " ".join(read_outputs(outputs, labels).remarks)
-        assert words not in " ".join(read_outputs(logits, labels).remarks)
+        for honest in (logits, logits - logits.mean(axis=1, keepdims=True), special.log_softmax(logits, axis=1)):
+            assert words not in " ".join(read_outputs(honest, labels).remarks)
+    one = sharp[:, 1] - sharp[:, 0]
+    yes = (labels == 1).astype(np.int64)
+    assert "if 0.5 were added" in " ".join(read_outputs(special.expit(one) - 0.5, yes).remarks)
+    assert "added" not in " ".join(read_outputs(one, yes).remarks + read_outputs(one / np.abs(one).max(), yes).remarks)
 
 
 @pytest.mark.slow

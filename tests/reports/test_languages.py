@@ -184,6 +184,8 @@ REMARKS = (
     model_answers._TWICE,
     model_answers._CUT_OFF.format("12%", "-16.12", "16.12"),
     model_answers._TOO_FAR.format("9000"),
+    model_answers._SHIFTED.format("0.5"),
+    model_answers._RANKS,
     "Look first: the model names classes that y never holds for 27% of the members: are columns and labels those that it was "
     "trained with?",
     model_answers._REGRESSION,

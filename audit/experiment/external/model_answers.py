@@ -9,7 +9,7 @@ from audit.core.errors import DataError, ObservationError
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
-from audit.experiment.external.output_scale import are_independent, find_total
+from audit.experiment.external.output_scale import are_independent, are_ranks, find_shift, find_total
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
@@ -39,6 +39,14 @@ _TOO_FAR = (
 _NEVER_POSITIVE = (
     "The target's outputs are never positive: as logits they answer no for every record. If they are logarithms of "
     "probabilities, give probabilities; the figures are not those of the model's loss."
+)
+_SHIFTED = (
+    "The target's outputs would be probabilities if {} were added to each; they were taken for logits. Give probabilities, or "
+    "logits; the figures are not those of the model's loss."
+)
+_RANKS = (
+    "Each row of the target's outputs holds the same numbers in another order, as ranks do: how sure the model is of a record "
+    "is lost. Give logits or probabilities."
 )
 _ODDS_ERROR = 1e-3
 _BASES, _BASE_ERROR = (2.0, 10.0), 0.04  # logarithms rounded to one digit
@@ -203,7 +211,8 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"(sigmoid), y of shape {outputs.shape} with zeros and ones"
         )
     is_strange = shares.min() >= 0 and not (shares == shares[0]).all()
-    return Answers(logits=shares, remarks=further_remarks + ((_NEVER_NEGATIVE,) if is_strange else ()) + _find_ends(shares))
+    strange = (_NEVER_NEGATIVE,) if is_strange else ()
+    return Answers(logits=shares, remarks=(*further_remarks, *strange, *_find_lost_scale(shares), *_find_ends(shares)))
 
 
 def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
@@ -228,6 +237,14 @@ def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
 def _find_no(logits: Array, labels: Array) -> tuple[str, ...]:
     """Return a remark on logits that answer no everywhere although y holds both answers."""
     return (_NEVER_POSITIVE,) if logits.max() <= 0 and labels.any() and not (logits == logits[0]).all() else ()
+
+
+def _find_lost_scale(logits: Array) -> tuple[str, ...]:
+    """Return a remark on outputs that only keep the order of the classes, or are probabilities less a constant."""
+    if are_ranks(logits):
+        return (_RANKS,)
+    shift = find_shift(logits)
+    return () if shift is None else (_SHIFTED.format(f"{shift:.3g}"),)
 
 
 def _find_ends(logits: Array) -> tuple[str, ...]:
@@ -278,7 +295,10 @@ def _single(outputs: Array, labels: Array) -> Answers:
         )
     if positive.min() < 0 or positive.max() > 1:
         logits = np.stack([np.zeros_like(positive), positive], axis=1)
-        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"), *_find_no(positive, labels), *_find_ends(positive)))
+        one, pair = _ONE_OUTPUT.format("logit"), np.stack([-positive, positive], axis=1)
+        return Answers(
+            logits=logits, remarks=(one, *_find_no(positive, labels), *_find_lost_scale(pair), *_find_ends(positive))
+        )
     pair = np.stack([1 - positive, positive], axis=1)
     return Answers(logits=_logarithms(pair), remarks=(_ONE_OUTPUT.format("probability"), _FROM_PROBABILITIES))
 

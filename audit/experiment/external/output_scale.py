@@ -33,6 +33,29 @@ def find_total(outputs: Array) -> float | None:
     return total if is_constant else None
 
 
+def find_shift(outputs: Array) -> float | None:
+    """Return what is to be added to each number so that rows are probabilities that reach 0 and 1; None for other outputs.
+
+    >>> find_shift(np.array([[0.5, -0.5], [-0.4, 0.4]])), find_shift(np.array([[2.0, -2.0], [-0.4, 0.4]]))
+    (0.5, None)
+    """
+    values = np.asarray(outputs, np.float64)
+    if values.ndim != 2 or values.shape[1] < 2 or values.min() >= 0 or not np.isfinite(values).all():
+        return None
+    sums = values.sum(axis=1)
+    shift = (1.0 - float(np.median(sums))) / values.shape[1]
+    ends = values.min() + shift, values.max() + shift
+    reaches = max(abs(ends[0]), abs(ends[1] - 1)) < _TOLERANCE
+    return shift if reaches and float(np.ptp(sums)) < _TOLERANCE else None
+
+
+def are_ranks(outputs: Array) -> bool:
+    """Return whether all rows of outputs `(n, k)` hold the same k numbers, in orders that differ."""
+    lines = np.sort(outputs, axis=1)
+    numbers = len(np.unique(lines[0]))
+    return bool(numbers > 2 and numbers == lines.shape[1] and (lines == lines[0]).all() and not (outputs == outputs[0]).all())
+
+
 def are_independent(outputs: Array) -> bool:
     """Return whether outputs `(n, k)` are between 0 and 1 without a common sum: a probability for each class on its own."""
     values = np.asarray(outputs, np.float64)
