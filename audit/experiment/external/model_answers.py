@@ -196,6 +196,7 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"{outputs.shape[1]} classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
         )
     shares, further_remarks = _find_shares(outputs)
+    further_remarks += _find_lost_scale(outputs)
     _refuse_masks(shares)
     total = find_total(shares)
     if total is not None:
@@ -211,8 +212,7 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"(sigmoid), y of shape {outputs.shape} with zeros and ones"
         )
     is_strange = shares.min() >= 0 and not (shares == shares[0]).all()
-    strange = (_NEVER_NEGATIVE,) if is_strange else ()
-    return Answers(logits=shares, remarks=(*further_remarks, *strange, *_find_lost_scale(shares), *_find_ends(shares)))
+    return Answers(logits=shares, remarks=further_remarks + ((_NEVER_NEGATIVE,) if is_strange else ()) + _find_ends(shares))
 
 
 def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
