@@ -1,8 +1,8 @@
 """ClipBKD canaries of one run with balanced labels, beside the label that a linear model finds least likely.
 
-    python benchmarks/clipbkd_labels.py --mnist FOLDER [--model mlp|cnn] [--seeds 20]
+    python benchmarks/clipbkd_labels.py --mnist FOLDER [--model mlp|cnn] [--seeds 20] [--count 700 --norm 2 --rate 2]
 
-MNIST, 1000 records, DP-SGD at epsilon 8, one black-box run of 400 canaries, scorer `loss`. Both kinds of
+MNIST, 1000 records, DP-SGD at epsilon 8, one black-box run, scorer `loss`. Both kinds of
 label meet the same seed: the same directions, signs, coins and noise.
 """
 
@@ -33,14 +33,15 @@ seed: {seed}
 delta: 1e-5
 data: {{kind: mnist, path: {folder}, train: 1000, pool: 2000, test: 500}}
 model: {model}
-training: {{optimizer: sgd, learning_rate: 0.5, sample_rate: 0.25, steps: 100}}
+training: {{optimizer: sgd, learning_rate: {rate}, sample_rate: 0.25, steps: {steps}}}
 mechanisms: [{{name: dp, kind: dp_sgd, target_epsilon: 8.0, clip_norm: 1.0}}]
-games: [{{name: g, access: final_model, canaries: {canaries}, count: 400, scorers: [loss], estimators: [one_run, one_run_fdp]}}]
+games:
+  - {{name: g, access: final_model, canaries: {canaries}, count: {count}, scorers: [loss], estimators: [one_run, one_run_fdp]}}
 accountants: [pld]
 certificates: 0
 """
 MODELS = {"mlp": "{kind: mlp, hidden: [32]}", "cnn": "{kind: cnn}"}
-KINDS = {"balanced": "clipbkd", "least likely": "'clipbkd_labels:LeastLikely'"}
+KINDS = {"balanced": "clipbkd", "least likely": "clipbkd_labels:LeastLikely"}
 
 
 class LeastLikely(ClipBkd):
@@ -71,11 +72,23 @@ def main() -> None:
     parser.add_argument("--mnist", type=Path, required=True)
     parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--norm", type=float, default=1.0)
+    parser.add_argument("--rate", type=float, default=0.5)
+    parser.add_argument("--steps", type=int, default=100)
     options = parser.parse_args()
     rows: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     for seed in range(1, options.seeds + 1):
         for kind, canaries in KINDS.items():
-            config = CONFIG.format(seed=seed, folder=options.mnist, model=MODELS[options.model], canaries=canaries)
+            config = CONFIG.format(
+                seed=seed,
+                folder=options.mnist,
+                model=MODELS[options.model],
+                canaries=f"{{kind: '{canaries}', norm: {options.norm}}}",
+                count=options.count,
+                rate=options.rate,
+                steps=options.steps,
+            )
             rows[kind].append(audit(config))
             print(seed, kind, rows[kind][-1], flush=True)
     figures = {kind: np.array(values) for kind, values in rows.items()}
