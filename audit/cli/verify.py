@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 VERIFICATION_FAILURE = 1
 UNCHECKED_WORDS = {  # what nothing else in a folder decides, by the key in report.json under which it stands
     "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
-    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets", "risks": "risks of tables",
-    "watched": "bounds of games that stop early", "records": "names of records", "note": "remarks",
-    "source": "origin of the data",
+    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets", "watched": "games that stop early",
+    "risks": "baselines, closeness and sizes of tables", "records": "names and labels of records", "notes": "notes",
+    "canary": "what canaries are", "preflight": "the first look at scores", "engagement": "engagement", "ledger": "ledger",
+    "source": "name, hash and origin of the data", "command": "command, commit and platform", "model": "name of the model",
 }  # fmt: skip
 PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
 
@@ -40,6 +41,8 @@ def verify(
     as_json: AsJson = False,
 ) -> int:
     """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
+    if (source / "findings.json").is_file() and not (source / "report.json").is_file():
+        raise ConfigError(f"'{source}' holds findings of a step or strategy, which no scores decide: run the check again")
     audit_report = load(source)
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
     numbers = check_numbers(source) if again else None
@@ -95,7 +98,7 @@ def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
 
     text = json.to_json(report).decode()
     words = [kind for key, kind in UNCHECKED_WORDS.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
-    words += [] if report.kind == "run" else ["title", "name of the model"]
+    words += [] if report.kind == "run" else ["title"]
     words += [] if (folder / "audit.log").is_file() else ["date", "versions"]
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
     return words + ([] if has_seed else ["false alarms of controls"])

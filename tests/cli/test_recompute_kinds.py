@@ -176,6 +176,61 @@ def test_commands_that_judge_scores_write_them(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "run" / "scores.parquet")) == 200
 
 
+FREE: dict[str, Callable[[Report], Any]] = {  # of which nothing else in a folder says whether they are true, by their words
+    "title": put(full_report, "title", "Certified private"),
+    "name of the model": put(full_report, "model", "certified model"),
+    "versions": put(lambda report: report["provenance"], "version", "9.9.9"),
+    "date": put(full_report, "created", "2025-01-01T00:00:00Z"),
+    "command, commit and platform": put(lambda report: report["provenance"], "code_commit", "f" * 12),
+    "notes": lambda report: report["notes"].append("This model is certified."),
+    "what canaries are": put(rules_of, "canary", "records of real people"),
+    "the first look at scores": put(lambda report: training_of(report)["preflight"], "chance", 0.5),
+    "measurements of the training": put(lambda report: training_of(report)["checks"][-1], "value", "checked by an auditor"),
+    "engagement": put(full_report, "engagement", dict.fromkeys(
+        ("system", "owner", "purpose", "release_context", "auditor", "reviewer", "valid_until", "next_audit"), "a notified body"
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kind", FREE)
+def test_what_nothing_decides_is_named(endpoint: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(endpoint, tmp_path, dirs_exist_ok=True)
+    report = json.loads((tmp_path / "report.json").read_text())
+    FREE[kind](report)
+    assert find(tmp_path, report) == []
+    verification.verify(tmp_path, again=True)
+    (line,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("not checkable without a signature: ")]
+    assert kind in line.partition(": ")[2].split(", ") or kind in line
+
+
+OF_TABLES: dict[str, Callable[[Report], Any]] = {
+    "successes": put(lambda report: report["table"]["risks"][-1]["training"], "successes", lambda count: count - 5),
+    "excess": put(lambda report: report["table"]["risks"][-1], "excess", 0.0),
+    "limit": put(lambda report: report["table"]["risks"][-1], "excess_upper", 0.01),
+    "chance": put(lambda report: report["table"]["risks"][-1], "p_value", 0.9),
+    "verdict": put(lambda report: report["table"]["risks"][-1], "beyond_chance", lambda beyond: not beyond),
+    "risk left out": remove(lambda report: report["table"]["risks"], -1),
+    "records": put(lambda report: report["table"], "training_records", 90),
+    "confidence": put(lambda report: report["table"], "confidence", 0.99),
+}
+
+
+def test_tampering_of_a_table_s_risks_is_found(tmp_path: Path) -> None:
+    stream = np.random.default_rng(1)
+    for name in ("people", "control"):
+        values = {column: stream.normal(size=150).round(1) for column in "abc"}
+        pd.DataFrame(values).to_csv(tmp_path / f"{name}.csv", index=False)
+    sides = ["--training", str(tmp_path / "people.csv"), "--control", str(tmp_path / "control.csv")]
+    assert answer(["table", str(tmp_path / "people.csv"), *sides, "--attacks", "100", "-o", str(tmp_path / "run")]) == 0
+    text = (tmp_path / "run" / "report.json").read_text()
+    assert find(tmp_path / "run", json.loads(text)) == []
+    for kind, change in OF_TABLES.items():
+        report = json.loads(text)
+        change(report)
+        assert find(tmp_path / "run", report), kind
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("quickstart") / "run"

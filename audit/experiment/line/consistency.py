@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -169,6 +169,7 @@ def claims_agree(at: At) -> bool:
     claims, claim = at.result.claims, at.get("claim_epsilon")
     kinds = {(row.adjacency, row.unit, row.delta) for row in claims}
     alike = unique(claims) and len(kinds) <= 1 and all(row.delta == at.report.delta for row in claims)
+    alike &= at.kind == "run" or all(row.is_declared for row in claims)
     if at.kind not in ("scores", "model") or not alike or "claim_epsilon" not in at.config:
         return alike
     rows = [(row.epsilon, str(row.adjacency), row.family) for row in claims]
@@ -352,6 +353,10 @@ TOP: tuple[Rule, ...] = (
     ("python", lambda at: re.fullmatch(r"3\.\d+\.\d+\S*", at.report.provenance.python) and at.report.provenance.threads >= 1),
     ("settings and origins", settings_agree),
     ("title", lambda at: at.kind != "run" or at.report.title == (at.get("title") or at.config["name"])),
+    (
+        "engagement",
+        lambda at: at.kind != "run" or about(at) == (at.get("about", {}) if any(at.get("about", {}).values()) else {}),
+    ),
     ("data", data_agree),
     ("model", model_agrees),
     ("comparisons", comparisons_agree),
@@ -382,6 +387,12 @@ GAME: tuple[Rule, ...] = (
 def by_coins(at: At) -> bool:
     """Return whether coins decided in each game."""
     return all(game.game.inclusion is Inclusion.COINS for result in at.report.mechanisms for game in result.games)
+
+
+def engagement_agrees(at: At) -> bool:
+    """Return whether what the owner declares of the audit itself is what the config has."""
+    about, engagement = at.get("about", {}), at.report.engagement
+    return ({} if engagement is None else asdict(engagement)) == (about if any(about.values()) else {})
 
 
 def sealed_rows(at: At) -> set[str]:
