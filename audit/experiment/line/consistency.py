@@ -353,10 +353,7 @@ TOP: tuple[Rule, ...] = (
     ("python", lambda at: re.fullmatch(r"3\.\d+\.\d+\S*", at.report.provenance.python) and at.report.provenance.threads >= 1),
     ("settings and origins", settings_agree),
     ("title", lambda at: at.kind != "run" or at.report.title == (at.get("title") or at.config["name"])),
-    (
-        "engagement",
-        lambda at: at.kind != "run" or about(at) == (at.get("about", {}) if any(at.get("about", {}).values()) else {}),
-    ),
+    ("engagement", lambda at: at.kind != "run" or engagement_agrees(at)),
     ("data", data_agree),
     ("model", model_agrees),
     ("comparisons", comparisons_agree),
