@@ -1,7 +1,7 @@
 """The replay of a program on pairs of neighbouring data sets, and its verdict."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 from audit.replays.accusations import Accusation, certain_difference, exceeded_law
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences, compare
-from audit.replays.recording import EVENT, NUMBER, NoiseRows, Recording, Schedule
+from audit.replays.decisions import decided_loss
+from audit.replays.recording import CHOICE, EVENT, NUMBER, NoiseRows, Recording, Schedule
 from audit.replays.run import Program, ProgramRun
 
 # Paths near decisions: a draw put between the places where a comparison flips on the data and on the neighbour.
@@ -138,6 +139,16 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
         if passes:
             return _result(name, pair, worst, claim, ReplayVerdict.PROVED)
         attempts.append(next(attempt for attempt in replays if not _passes(attempt[1], claim)))
+    only_decides = all(entry.kind in (EVENT, CHOICE) for entry in attempts[0][0][0].recording.releases)
+    decided = decided_loss(program, pair, claim) if claim.mu is None and only_decides else None
+    if decided is not None:
+        loss, exact = decided
+        if loss <= claim.epsilon * (1 + 1e-6) + 1e-9:
+            result = _result(name, pair, attempts[0], claim, ReplayVerdict.PROVED)
+            return replace(result, loss=loss, exact=exact)
+        if exact and loss > claim.epsilon * (1 + 1e-5) + 1e-7:
+            reason = f"what is returned costs epsilon {loss:.4g}; claimed {claim}"
+            return _refutation(name, pair, attempts[0][0], Accusation(reason=reason, loss=loss, method="law of all decisions"))
     accusation, runs = _accuse(program, attempts, claim)
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
@@ -166,7 +177,7 @@ def _far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim:
     for i in range(_PATHS if compares else _PATHS // 2):
         sides = pair[:: (-1) ** i]
         spread = (4.0 if i % 4 < 2 else 25.0) if compares or claim.delta == 0 else 1.0
-        terms: dict[str, Any] = {"outcomes": []} if decides else {"spread": spread}
+        terms: dict[str, Any] = {"outcomes": [], "coins_for_events": True} if decides else {"spread": spread}
         first = program.run(sides[0], Recording(seed=3 + i, schedule=schedule, **terms))
         replays.append(_replay(program, sides, first))
         if not _passes(replays[-1][1], claim):
@@ -177,7 +188,7 @@ def _far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim:
         outcomes = [bool(part) for entry in first.recording.releases for part in np.ravel(entry.output)]
         if place < len(outcomes):
             outcomes[place] = not outcomes[place]
-            recording = Recording(seed=first.recording.seed, schedule=schedule, outcomes=outcomes)
+            recording = Recording(seed=first.recording.seed, schedule=schedule, outcomes=outcomes, coins_for_events=True)
             replays.append(_replay(program, sides, program.run(sides[0], recording)))
             worst = max(worst, replays[-1], key=lambda attempt: _loss(attempt[1], claim))
     return replays

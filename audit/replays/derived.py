@@ -56,7 +56,7 @@ def derive(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> No
     recording.expression_draws |= dict(zip(fresh, names, strict=True))  # one expression of the same draws is one draw
     recording.expressions |= {str(name): key for key, name in zip(fresh, names, strict=True)}
     index = np.array([recording.expression_draws[key] for key in keys], dtype=np.int64).reshape(*shape, 1)
-    return NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
+    return NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)), pure=True)
 
 
 def evaluate(recording: Recording, draw: int, points: dict[int, Any]) -> Any:

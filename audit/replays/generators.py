@@ -47,7 +47,7 @@ def draw(law: str, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     else:
         values = getattr(recording.entropy, sampler or law)(size=shape)
     index = recording.draw(law, values)[..., None]
-    noisy = NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
+    noisy = NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)), pure=True)
     if law == "uniform" and recording.schedule is Schedule.COINS:
         noisy = release_inside(noisy)
     if not _is_plain(scale, 1.0):

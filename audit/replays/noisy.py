@@ -23,11 +23,12 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array `value`, and for each entry which base draws it holds (`index`) with which `weight`, on one more axis."""
 
     __array_priority__ = 1e6
-    __slots__ = ("index", "recording", "value", "weight")
+    __slots__ = ("index", "pure", "recording", "value", "weight")
 
-    def __init__(self, recording: Recording, value: Any, index: Integers, weight: Array) -> None:
+    def __init__(self, recording: Recording, value: Any, index: Integers, weight: Array, *, pure: bool = False) -> None:
         self.recording, self.value = recording, np.asarray(value, dtype=np.float64)
         self.index, self.weight = index, weight
+        self.pure = pure  # nothing has been added to draws and their multiples
 
     # what an array has of these names
     shape = property(lambda self: self.value.shape)
@@ -73,13 +74,13 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         new = lift(self.recording, item)
         targets = places[release_inside(key)]
         joint = join([self, new], lambda own, item: _overwrite(own, targets, item))
-        self.value, self.index, self.weight = joint.value, joint.index, joint.weight
+        self.value, self.index, self.weight, self.pure = joint.value, joint.index, joint.weight, False
 
     def _gather(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> NoisyArray:
         """Return entries of this array at the places where `function` puts them."""
         places = np.asarray(function(np.arange(self.size).reshape(self.shape), *args, **kwargs))
         rows = self.rows
-        return NoisyArray(self.recording, rows.value[places], rows.index[places], rows.weight[places])
+        return NoisyArray(self.recording, rows.value[places], rows.index[places], rows.weight[places], pure=self.pure)
 
     def release(self) -> Array:
         """Return plain numbers and record that they left; entries with cancelled noise are data and stay so."""
@@ -137,7 +138,7 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (np.asarray, (self.release(),)) if self.ndim else (np.float64, (float(self),))
 
     def __copy__(self) -> NoisyArray:
-        return NoisyArray(self.recording, self.value.copy(), self.index, self.weight)
+        return NoisyArray(self.recording, self.value.copy(), self.index, self.weight, pure=self.pure)
 
     def __deepcopy__(self, memo: Any) -> NoisyArray:
         return self.__copy__()
@@ -152,8 +153,9 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.release().astype(dtype, **options)
 
     def item(self, *place: int) -> Any:
-        """Return one entry, released."""
-        return float(self[place] if place else self)
+        """Return one entry, released unless it is noise alone."""
+        entry = self[place] if place else self
+        return entry.reshape(()) if entry.pure and entry.size == 1 else float(entry)
 
     def tolist(self) -> Any:
         """Return the entries as (nested) lists; they keep their noise."""

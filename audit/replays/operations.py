@@ -21,6 +21,7 @@ _JOIN = {np.concatenate, np.stack, np.hstack, np.vstack, np.column_stack, np.dst
 _LINEAR = {
     np.cumsum, np.diff, np.dot, np.vdot, np.inner, np.outer, np.matmul, np.einsum, np.tensordot, np.trace, np.convolve, np.kron,
     np.average, np.ediff1d, np.correlate, np.linalg.solve, np.tril, np.triu, np.nancumsum,
+    np.diag,
 }  # fmt: skip
 # kept under names of their own, since some of numpy's names are replaced while a program runs
 _SUMS, _MEANS, _CHOICE = (np.sum, np.nansum), (np.mean, np.nanmean), np.where
@@ -109,7 +110,9 @@ def _scale(array: NoisyArray, factor: Any, divide: bool = False) -> NoisyArray:
         array = array._gather(np.broadcast_to, value.shape)
     wide = np.broadcast_to(factor, value.shape)[..., None]
     weight = np.where(array.weight == 0, 0.0, array.weight / wide if divide else array.weight * wide)
-    return merge(array.recording, value, array.index, weight)
+    product = merge(array.recording, value, array.index, weight)
+    product.pure = array.pure
+    return product
 
 
 def _add(recording: Recording, first: NoisyArray, second: NoisyArray, *, sign: int, comparing: bool = False) -> Any:
@@ -123,6 +126,7 @@ def _add(recording: Recording, first: NoisyArray, second: NoisyArray, *, sign: i
         np.concatenate([first.index, second.index], axis=-1),
         np.concatenate([first.weight, sign * second.weight], axis=-1),
     )
+    total.pure = first.pure and second.pure
     with_data = not (first.weight.any() and second.weight.any())
     if recording.schedule is not Schedule.LATE and with_data and not comparing and not _is_uniform(recording, total):
         output = total.release()

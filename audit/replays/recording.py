@@ -91,7 +91,8 @@ class Recording:
         schedule: Schedule | None = None,
         spread: float = 1.0,
         chosen: dict[int, float] | None = None,
-        outcomes: Sequence[bool] | None = None,
+        outcomes: Sequence[int] | None = None,
+        coins_for_events: bool = False,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
@@ -102,8 +103,8 @@ class Recording:
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
-        self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons; then coins
-        self._coins = np.random.default_rng(seed)
+        self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons and choices, as far as they go
+        self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
         self.chosen = chosen or {}  # values of some draws, by index
         self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
@@ -148,11 +149,12 @@ class Recording:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
         site = self._draw_site(rows) if self.at_return else find_site()
         count = len(self.releases)
-        if kind == EVENT and self.outcomes is not None:
+        if kind in (EVENT, CHOICE) and self.outcomes is not None:
             size = int(np.size(output))
             prefix, self.outcomes = self.outcomes[:size], self.outcomes[size:]
-            coins = self._coins.random(size - len(prefix)) < 0.5
-            output = np.array([*prefix, *coins], dtype=bool).reshape(np.shape(output))
+            rest = self.coins_for_events.random(size) < 0.5 if self.coins_for_events and kind == EVENT else np.ravel(output)
+            output = np.array([*prefix, *rest[len(prefix) :]]).reshape(np.shape(output))
+            output = output.astype(bool) if kind == EVENT else int(output)
         entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
         if self.frozen is not None and self.divergence is None:
             self.divergence = self._difference(entry, count)

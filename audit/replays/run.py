@@ -34,6 +34,7 @@ class Program:
         self.function = function
         self.sources = Sources(function)
         self.seconds = 0.0  # of the longest run
+        self.undecided = 0  # pairs with a law of decisions that was not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
         try:

@@ -15,8 +15,10 @@ import numpy as np
 from audit.replays import recording as recordings
 from audit.replays.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
 from audit.replays.noisy import NoisyArray, holds_noise, lift
+from audit.replays.surviving import is_own
 
 _SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
+_ABSENT, _STANDARD = object(), os.__file__
 _SECRET_BITS = 24  # of a number of the system that may be a seed
 _KEEP = "numpy scipy audit random secrets tempfile torch sklearn pandas _pytest pytest hypothesis".split()  # noqa: SIM905
 _MAKERS = (np.array, np.asarray, np.asanyarray)
@@ -50,6 +52,20 @@ def _copysign(x: Any, y: Any) -> Any:
 
 
 _plain_copysign = math.copysign
+
+
+class _FloatType(type):
+    def __instancecheck__(cls, item: Any) -> bool:
+        return isinstance(item, float)
+
+
+class _Float(float, metaclass=_FloatType):
+    """The `float` of the user's code while a program runs: noise alone keeps its law."""
+
+    dtype = np.dtype(np.float64)
+
+    def __new__(cls, item: Any = 0.0) -> Any:
+        return item.reshape(()) if isinstance(item, NoisyArray) and item.pure and item.size == 1 else float(item)
 
 
 def _followed_rvs(rvs: Any) -> Any:
@@ -142,6 +158,9 @@ class Sources:
             for cell in getattr(function, "__closure__", None) or ()
             if (new := table.get(id(cell.cell_contents)) or self._instance(cell.cell_contents)) is not None
         ]
+        self.places.append((vars(secrets), "SystemRandom", FollowedRandom))
+        own = [vars(module) for module in modules if is_own(getattr(module, "__file__", None) or _STANDARD)]
+        self.places += [(names, "float", _Float) for names in (*own, getattr(function, "__globals__", {}))]
         stats = sys.modules.get("scipy.stats._distn_infrastructure")
         if stats is not None:  # its distributions hold the global generator
             self.attributes = [(stats.rv_generic, "rvs", _followed_rvs(stats.rv_generic.rvs))]
@@ -162,7 +181,7 @@ class Sources:
     @contextmanager
     def follow(self, recording: recordings.Recording) -> Iterator[Any]:
         """A scope in which the program draws from a recording; yields the generator that it is given."""
-        before = [(names, name, names[name]) for names, name, _ in self.places]
+        before = [(names, name, names.get(name, _ABSENT)) for names, name, _ in self.places]
         methods = [(owner, name, getattr(owner, name)) for owner, name, _ in self.attributes]
         contents = [(cell, cell.cell_contents) for cell, _ in self.cells]
         recordings.activate(recording)
@@ -176,7 +195,10 @@ class Sources:
             yield FollowedGenerator()
         finally:
             for names, name, item in before:
-                names[name] = item
+                if item is _ABSENT:
+                    names.pop(name, None)
+                else:
+                    names[name] = item
             for owner, name, item in methods:
                 setattr(owner, name, item)
             for cell, item in contents:

@@ -7,6 +7,7 @@ import io
 import itertools
 import logging
 import os
+import random
 import sys
 import types
 import warnings
@@ -25,6 +26,7 @@ _SKIP = (
     types.MethodType,
     np.random.Generator,
     np.random.RandomState,
+    random.Random,
     logging.Logger,  # its records are watched; it leads to the loggers and handlers of the whole process
     logging.Handler,
 )
@@ -194,7 +196,7 @@ def _find_state(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str,
         part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
         part = part if hasattr(part, "__code__") or isinstance(part, type) else getattr(type(part), "__call__", None)  # noqa: B004
         codes: list[Any] = [getattr(part, "__code__", None)]
-        if codes[0] is None or codes[0] in history or not _is_own(codes[0].co_filename):
+        if codes[0] is None or codes[0] in history or not is_own(codes[0].co_filename):
             continue
         history.add(codes[0])
         for name, cell in zip(codes[0].co_freevars, part.__closure__ or (), strict=True):
@@ -210,13 +212,13 @@ def _find_state(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str,
                 history.add((id(names), name))
                 item = names.get(name, _ABSENT)
                 yield names, name, item
-                if isinstance(item, type) and _is_own(getattr(sys.modules.get(item.__module__), "__file__", None) or ""):
+                if isinstance(item, type) and is_own(getattr(sys.modules.get(item.__module__), "__file__", None) or ""):
                     functions += vars(item).values()
                     yield from ((item, key, value) for key, value in vars(item).items() if not hasattr(value, "__get__"))
                 functions.append(item)
 
 
-def _is_own(file: str) -> bool:
+def is_own(file: str) -> bool:
     """True for the user's code, not that of an installed package."""
     return "site-packages" not in file and not file.startswith((_STANDARD, _PACKAGE))
 
@@ -292,7 +294,7 @@ def watch() -> Iterator[dict[str, Any]]:
     table |= {f"environment {name}": text for name, text in changes.items()}
     table["printed"], table["logged"] = output.getvalue(), handler.lines
     table["errors"] = [line for line in errors.getvalue().splitlines() if "it/s" not in line]  # bars of progress tell times
-    table["warnings"] = [str(part.message) for part in messages if part.category is UserWarning and _is_own(part.filename)]
+    table["warnings"] = [str(part.message) for part in messages if part.category is UserWarning and is_own(part.filename)]
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)

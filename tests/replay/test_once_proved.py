@@ -1,0 +1,218 @@
+"""Programs that were once proved though they are wrong, or left open though they are right: each by the pairs that are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import audit
+from audit.replays.check import ReplayVerdict
+from tests.replay.corpus import clip
+
+DATA = {
+    "numbers": (np.array([0.9, 2.4, 8.0, 5.8, 0.9, 4.3, 1.6, 4.8]), 0.0, 10.0),
+    "bits": (np.array([0.0, 1.0, 1.0, 0.0, 1.0]), 0.0, 1.0),
+}
+STATE: Any = None
+
+
+class _Model:
+    last: Any = None
+
+
+class _Slots:
+    __slots__ = ("raw", "value")
+
+
+def _noisy(d: Any, rng: Any, total: Any = None) -> float:
+    return float((clip(d).sum() if total is None else total) + rng.laplace(0, 10))
+
+
+def _exact_if_all_equal(d: Any, rng: Any) -> float:
+    return float(clip(d)[0]) if len(d) > 1 and np.ptp(clip(d)) == 0 else _noisy(d, rng)
+
+
+def _exact_after_a_rare_release(d: Any, rng: Any) -> list[float]:
+    count = float(len(d) + rng.laplace(0, 2))
+    return [count, float(clip(d).sum() + (0.0 if count > 40 else rng.laplace(0, 20)))]
+
+
+def _noise_after_a_release(d: Any, rng: Any) -> list[float]:
+    count = float(len(d) + rng.laplace(0, 2))
+    return [count, float(clip(d).sum() + rng.laplace(0, 10 if count > 12 else 20))]
+
+
+def _thresholds_without_end(d: Any, rng: Any) -> list[int]:
+    noise = rng.laplace(0, 2)
+    return [t for t in range(8) if np.sum(clip(d) > t) + rng.laplace(0, 4) > 4 + noise]
+
+
+def _clusters_from_the_first_record(d: Any, rng: Any) -> tuple[float, float]:
+    x = clip(d)
+    near = np.abs(x - (x[0] if len(x) else 0.0)) < np.abs(x - 5.0)
+    return _noisy(d, rng, x[near].sum()), _noisy(d, rng, x[~near].sum())
+
+
+def _in_class(d: Any, rng: Any) -> float:
+    _Model.last = float(clip(d).sum())
+    return _noisy(d, rng)
+
+
+def _rebound(d: Any, rng: Any) -> float:
+    global STATE  # noqa: PLW0603 (what is tested)
+    STATE = float(clip(d).sum())
+    return _noisy(d, rng)
+
+
+def _in_slots(d: Any, rng: Any) -> Any:
+    item = _Slots()
+    item.raw, item.value = float(clip(d).sum()), _noisy(d, rng)
+    return item
+
+
+def _in_a_function(d: Any, rng: Any) -> Callable[[int], float]:
+    total, value = float(clip(d).sum()), _noisy(d, rng)
+    return lambda query: value if query else total
+
+
+def _by_descriptor(d: Any, rng: Any) -> float:
+    file = os.open("replay.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(file, str(len(d)).encode())
+    os.close(file)
+    return _noisy(d, rng)
+
+
+def _warned(d: Any, rng: Any) -> float:
+    warnings.warn(f"clipped {np.sum(np.asarray(d) > 9)} records", stacklevel=1)
+    return _noisy(d, rng)
+
+
+def _on_the_error_stream(d: Any, rng: Any) -> float:
+    sys.stderr.write(f"{len(d)} records\n")
+    return _noisy(d, rng)
+
+
+def _state_of_the_generator(d: Any, rng: Any) -> tuple[str, float]:
+    return json.dumps(rng.bit_generator.state, default=str), _noisy(d, rng)
+
+
+def _polar(d: Any, rng: Any, second: Callable[[float], Any] = math.cos) -> list[float]:
+    u, v = rng.random(), rng.random()
+    radius = 20 * math.sqrt(-math.log(u))
+    noise = radius * math.cos(2 * math.pi * v), radius * second(2 * math.pi * v)
+    return [float(clip(d).sum() + noise[0]), float(10 * len(d) + noise[1])]
+
+
+def _shared_sign(d: Any, rng: Any) -> list[float]:
+    sign = random.choice([-1, 1])
+    return [float(clip(d).sum() + sign * 20 * rng.exponential()), float(10 * len(d) + sign * 20 * rng.exponential())]
+
+
+WRONG: dict[str, Callable[[Any, Any], Any]] = {
+    "half the noise from a hundred records on": lambda d, r: clip(d).sum() + r.laplace(0, 10 if len(d) < 100 else 5),
+    "one value counts a thousand": lambda d, r: _noisy(d, r, clip(d).sum() + 1000 * np.any(clip(d) == 7.25)),
+    "twice the sum for many high records": lambda d, r: _noisy(d, r, clip(d).sum() * (1 if np.sum(clip(d) > 8) < 3 else 2)),
+    "no noise for a large sum": lambda d, r: float(clip(d).sum() + r.laplace(0, 10) * (clip(d).sum() < 60)),
+    "exact if all are equal": _exact_if_all_equal,
+    "exact after a rare release": _exact_after_a_rare_release,
+    "more after a release": _noise_after_a_release,
+    "thresholds without an end": _thresholds_without_end,
+    "clusters from the first record": _clusters_from_the_first_record,
+    "raw sum on a class": _in_class,
+    "raw sum in a rebound name": _rebound,
+    "raw sum in a slot": _in_slots,
+    "raw sum in a returned function": _in_a_function,
+    "file written by its descriptor": _by_descriptor,
+    "count in a warning": _warned,
+    "count on the error stream": _on_the_error_stream,
+    "state of the generator": _state_of_the_generator,
+    "one normal draw computed twice": _polar,
+    "one sign for two draws": _shared_sign,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    value: Any
+    epsilon: float = 1.0
+
+
+def _permute_and_flip(d: Any, rng: Any) -> int:
+    scores = np.array([float(np.sum(clip(d) > t)) for t in (2, 5, 8)])
+    return next(int(i) for i in rng.permutation(3) if rng.random() <= math.exp(0.5 * (scores[i] - scores.max())))
+
+
+def _symmetric(d: Any, rng: Any) -> Any:
+    noise = np.triu(rng.laplace(0, 4, (2, 2)))
+    x = np.stack([clip(d, 0, 1), 1 - clip(d, 0, 1)], axis=1)
+    return x.T @ x + (noise + noise.T - np.diag(np.diag(noise)))
+
+
+RIGHT: dict[str, tuple[Callable[[Any, Any], Any], str, float]] = {
+    "a float of noise": (lambda d, r: clip(d).sum() + float(r.laplace(0, 10)), "numbers", 1.0),
+    "an item of noise": (
+        lambda d, r: [v + r.laplace(0, 1, 1).item() for v in np.histogram(clip(d), 3, (0, 10))[0]], "numbers", 1.0,
+    ),
+    "in a dataclass": (lambda d, r: _Answer(_noisy(d, r)), "numbers", 1.0),
+    "noise of the system": (
+        lambda d, r: float(clip(d).sum() + random.SystemRandom().expovariate(0.1) - random.SystemRandom().expovariate(0.1)),
+        "numbers",
+        1.0,
+    ),
+    "polar, both coordinates": (lambda d, r: _polar(d, r, math.sin), "numbers", 9.0),
+    "responses in a loop": (
+        lambda d, r: [int(x > 0.5) if r.random() < 0.75 else int(not x > 0.5) for x in d], "bits", math.log(3),
+    ),
+    "responses by two coins": (
+        lambda d, r: [int(x > 0.5) if r.random() < 0.5 else int(r.random() < 0.5) for x in d], "bits", math.log(3),
+    ),
+    "responses of four kinds": (
+        lambda d, r: [int(x > 0.5) if r.random() < 5 / 9 else int(r.integers(4)) for x in d], "bits", math.log(6),
+    ),
+    "permute and flip": (_permute_and_flip, "numbers", 1.0),
+    "symmetric noise": (_symmetric, "numbers", 1.0),
+}  # fmt: skip
+
+
+def _replay(run: Callable[[Any, Any], Any], kind: str, adjacency: str, **claim: float) -> Any:
+    data, low, high = DATA[kind]
+    return audit.replay(run, data, adjacency=adjacency, low=low, high=high, sampling_seconds=0, **claim)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_no_wrong_program_is_proved(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    claim = {"mu": 1.0} if name.startswith("one normal") else {"epsilon": 1.0}
+    assert _replay(WRONG[name], "numbers", "add_remove", **claim).verdict is not ReplayVerdict.PROVED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs_are_proved(name: str) -> None:
+    run, kind, epsilon = RIGHT[name]
+    claim = {"mu": 1.0} if name.startswith("polar") else {"epsilon": epsilon}
+    report = _replay(run, kind, "replace_one" if kind == "bits" else "add_remove", **claim)
+    assert report.verdict is ReplayVerdict.PROVED, str(report)
+
+
+def test_responses_that_lie_too_seldom_are_refuted_by_the_law_of_all_decisions() -> None:
+    report = audit.replay(
+        lambda d, r: [int(x > 0.5) if r.random() < 0.8 else int(not x > 0.5) for x in d],
+        [(np.array([0.0, 1.0]), np.array([1.0, 1.0]))],
+        epsilon=1.0,
+        adjacency="replace_one",
+        sampling_seconds=0,
+    )
+    assert report.verdict is ReplayVerdict.REFUTED
+    assert report.worst.loss == pytest.approx(math.log(4), rel=1e-6)
