@@ -159,7 +159,7 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
 
 def _replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Attempt:
     earlier = first.recording
-    terms: dict[str, Any] = {"chosen": earlier.chosen, "spread": earlier.spread}
+    terms: dict[str, Any] = {"chosen": earlier.chosen, "spread": earlier.spread, "tail": earlier.tail}
     recording = Recording(seed=earlier.seed, schedule=earlier.schedule, frozen=earlier, **terms)
     second = program.run(sides[1], recording)
     return (first, second), compare(first, second), sides
@@ -176,8 +176,9 @@ def _far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim:
     replays = []
     for i in range(_PATHS if compares else _PATHS // 2):
         sides = pair[:: (-1) ** i]
-        spread = (4.0 if i % 4 < 2 else 25.0) if compares or claim.delta == 0 else 1.0
-        terms: dict[str, Any] = {"outcomes": [], "coins_for_events": True} if decides else {"spread": spread}
+        spread = 4.0 if i % 4 < 2 else 25.0
+        terms: dict[str, Any] = {"spread": spread, "tail": claim.delta}
+        terms = {"outcomes": [], "coins_for_events": True} if decides else terms
         first = program.run(sides[0], Recording(seed=3 + i, schedule=schedule, **terms))
         replays.append(_replay(program, sides, first))
         if not _passes(replays[-1][1], claim):

@@ -54,7 +54,7 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     bound = 0.0
     for path in paths:
         if math.isfinite(bound):
-            bound = max(bound, math.inf if path is None else _loss_of_few(program, pair, path.outcomes, claim.delta))
+            bound = max(bound, math.inf if path is None else _conditional_loss(program, pair, path.outcomes, claim.delta))
     if bound <= claim.epsilon * (1 + 1e-6) + 1e-9:
         return bound, False
     end = time.process_time() + _SECONDS
@@ -93,9 +93,9 @@ def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: i
 
 
 def _law(
-    program: Program, data: Any, fixed: tuple[tuple[int, ...], tuple[int, ...]], least: int, end: float
+    program: Program, data: Any, fixed: tuple[tuple[int, ...], tuple[int, ...]], shortest: int, end: float
 ) -> tuple[Law, list[float]] | None:
-    """Return the law of the result given decisions before and after a word of at least `least`, and the chances of those.
+    """Return the law of the result given decisions before and after a word of at least `shortest`, and the chances of those.
 
     Words are extended until what comes after them is taken as it was recorded: they are a complete code, so that their
     probabilities add up to 1, and all have the same decisions before and after with the same probabilities.
@@ -110,10 +110,10 @@ def _law(
         place = len(before) + len(word)
         if path is None or runs > (_FEW_RUNS if after else _MOST_RUNS) or time.process_time() > end:
             return None
-        others = [*path.log_probabilities(0, len(before)), *path.log_probabilities(place, len(path.outcomes))]
-        complete = len(word) >= least and len(path.outcomes) == place + len(after)
-        if complete and (rest is None or np.allclose(others, rest, rtol=1e-9, atol=1e-12)):
-            rest = others
+        rest_logs = [*path.log_probabilities(0, len(before)), *path.log_probabilities(place, len(path.outcomes))]
+        complete = len(word) >= shortest and len(path.outcomes) == place + len(after)
+        if complete and (rest is None or np.allclose(rest_logs, rest, rtol=1e-9, atol=1e-12)):
+            rest = rest_logs
             chance = math.exp(math.fsum(path.log_probabilities(len(before), place)))
             law[path.result] = law.get(path.result, 0.0) + chance
         elif (after and len(word) >= _LONGEST) or len(path.outcomes) <= place:
@@ -123,14 +123,14 @@ def _law(
     return (law, rest) if rest is not None else None
 
 
-def _loss_of_few(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float) -> float:
+def _conditional_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float) -> float:
     """Return the least loss given all decisions but a few in a row, infinite if none is known."""
     end = time.process_time() + _SECONDS
     starts = _starts(program, pair, outcomes)
-    for length, least in _WORDS:
+    for length, shortest in _WORDS:
         for start in (place for place in starts if place + length <= len(outcomes)):
             fixed = outcomes[:start], outcomes[start + length :]
-            laws = [_law(program, data, fixed, least, end) for data in pair]
+            laws = [_law(program, data, fixed, shortest, end) for data in pair]
             if laws[0] is None or laws[1] is None or len(laws[0][1]) != len(laws[1][1]):
                 continue
             if np.allclose(laws[0][1], laws[1][1], rtol=1e-9, atol=1e-12):

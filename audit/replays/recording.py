@@ -13,10 +13,12 @@ Another library of arrays plugs in by making its noise from the same base draws:
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,7 @@ class Recording:
         frozen: Recording | None = None,
         schedule: Schedule | None = None,
         spread: float = 1.0,
+        tail: float = 0.0,
         chosen: dict[int, float] | None = None,
         outcomes: Sequence[int] | None = None,
         coins_for_events: bool = False,
@@ -102,7 +105,7 @@ class Recording:
         self.constants: dict[int, tuple[Any, Any]] = {}  # generators by id whose seed is no secret, with one of plain numbers
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
-        self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
+        self.frozen, self.schedule, self.spread, self.tail = frozen, schedule or Schedule.LATE, spread, tail
         self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons and choices, as far as they go
         self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
         self.chosen = chosen or {}  # values of some draws, by index
@@ -126,7 +129,7 @@ class Recording:
         """Add base draws of a law and return their indices, in the shape of `values`."""
         flat = np.asarray(values, dtype=np.float64).ravel()
         if self.spread != 1.0 and law in ("normal", "laplace"):
-            flat = np.clip(flat * self.spread, -_FARTHEST, _FARTHEST)
+            flat = np.clip(flat * self.spread, -(end := self._farthest(law)), end)
         start, self._size = self._size, self._size + flat.size
         if inside := {i: value for i, value in self.chosen.items() if start <= i < self._size}:
             flat = flat.copy()
@@ -138,6 +141,12 @@ class Recording:
         self._sites.append(find_site())
         self.laws += [law] * flat.size
         return np.arange(start, self._size).reshape(np.shape(values))
+
+    def _farthest(self, law: str) -> float:
+        """Return the end of a draw that is moved out: what is beyond it has at most the probability `tail`."""
+        if not self.tail:
+            return _FARTHEST
+        return NormalDist().inv_cdf(1 - self.tail) if law == "normal" else max(0.0, -math.log(2 * self.tail))
 
     def evaluate(self, rows: NoiseRows) -> Array:
         """Return the numbers that rows amount to in this run, `(m,)`."""
