@@ -51,6 +51,16 @@ def test_the_attacker_recovers_records_from_the_internal_edition_and_none_from_t
     assert leak.certain_records == 0 and leak.problem == "" and leak.together <= leak.alone + 0.01
 
 
+@pytest.mark.parametrize("shift", slow([0.3, 0.6, 1.0], [0.3]))
+def test_the_attacker_ranks_with_an_edition_no_worse_than_without(shift: float) -> None:
+    """An attacker that constraints mislead would make the gate's comparison of areas say nothing."""
+    report, table = scored_report(shift)
+    games = games_of(report, table)
+    edition = external(editions.noisy_report(report, games, KEY), epsilon=editions.EPSILON)
+    (leak,) = editions.leaks([edition], report, games, KEY)
+    assert abs(leak.together - leak.alone) <= 0.01
+
+
 @pytest.mark.slow
 def test_what_the_attacker_calls_certain_is_right() -> None:
     for shift in (0.3, 1.0):

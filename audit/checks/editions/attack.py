@@ -99,11 +99,27 @@ def _least_squares(equations: Constraints, prior: Array, certain: Array) -> Arra
     return np.where(certain >= 0, certain + (certain - 0.5) * 2, chances)
 
 
-def chances(values: Array, members: int) -> Array:
-    """Return chances of membership `(n,)` that rise with the rank of a score and add up to the number of members."""
-    ranks = (rank(values) - 0.5) / len(values)
-    share = members / len(values)
-    return np.asarray(ranks * 2 * share if share <= 0.5 else 1 - (1 - ranks) * 2 * (1 - share))
+def chances(values: Array, members: int, stated_area: float = 1.0) -> Array:
+    """Return chances of membership `(n,)` that rise with the rank of a score and add up to the number of members.
+
+    Args:
+        stated_area: of the scores, as far as the attacker knows it: the chances are as far apart as it says, and no farther
+            than ranks allow. Chances that claim more than scores tell would be torn by the constraints, and ranked worse.
+    """
+    ranks, share = (rank(values) - 0.5) / len(values), members / len(values)
+    farthest = ranks * 2 * share if share <= 0.5 else 1 - (1 - ranks) * 2 * (1 - share)
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _mean_area(share + middle * (farthest - share)) < stated_area else (low, middle)
+    return np.asarray(share + high * (farthest - share))
+
+
+def _mean_area(chances_of_records: Array) -> float:
+    """Return the area of a ranking by chances if these are true."""
+    rising = np.sort(chances_of_records)
+    below = np.cumsum(1 - rising) - (1 - rising) / 2
+    return float(rising @ below / max(rising.sum() * (1 - rising).sum(), 1e-12))
 
 
 def guessed_seed(included: Array) -> int | None:

@@ -212,7 +212,8 @@ def _leak(name: str, editions: Sequence[GameResult], game_scores: ScoredGame, no
     for edition in editions:
         equations = equations.join(constraints.read(edition, game_scores.columns, members, STEP))
         equations = equations.join(constraints.guesses(edition, game_scores.columns))
-    recovery = attack.recover(equations, attack.chances(game_scores.columns[best], members))
+    stated_area = max((row.auc for edition in editions for row in edition.attacks), default=1.0)
+    recovery = attack.recover(equations, attack.chances(game_scores.columns[best], members, stated_area))
     return Leak(
         game=name,
         records=len(game_scores.included),
