@@ -64,9 +64,24 @@ def _change(result: Result, before: object, tolerance: float) -> Result | None:
     elif before == answer:
         return None
     case = dataclasses.replace(
-        result.case, id=f"change-{result.case.id}", kind="method", reason=f"recorded: {before}", catches="a figure that changed"
+        result.case,
+        id=f"change-{result.case.id}",
+        kind="method",
+        reason=f"recorded: {before}",
+        catches="a figure that changed",
+        lower=0.0,  # the bracket is not what it is measured by
+        upper=math.inf,
     )
-    return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, message=f"answers {answer}; {before} was recorded")
+    message = f"answers {answer}; {before} was recorded{_share(before, answer)}"
+    return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, message=message)
+
+
+def _share(before: object, answer: object) -> str:
+    """Return in per cent how far one figure has moved, "" if there are several or none."""
+    if not (isinstance(before, list) and isinstance(answer, list) and len(before) == len(answer) == 1):
+        return ""
+    first, second = number(before[0]), number(answer[0])
+    return f" ({100 * (second / first - 1):+.3g} %)" if first and math.isfinite(first) and math.isfinite(second) else ""
 
 
 def _is_same(first: float, second: float, tolerance: float) -> bool:
