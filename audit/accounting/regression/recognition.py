@@ -24,7 +24,8 @@ from audit.stats.curves import renyi
 _FARTHEST = 0.8  # of the figure of a recognised method: what is lower was computed in another way
 _SAME_MARGIN = 0.1  # spread of distances over their mean, if they are one margin above the truth
 _CLEARLY = 0.5  # of the spread around a method: where answers follow another conversion and not that method
-_CONVERSIONS_TRIED = 24  # answers by which other conversions are tried
+_CONVERSIONS_TRIED = 24  # answers by which other conversions are tried, each at so many chances of an outcome
+_CHANCES, _HALVINGS = 160, 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +109,9 @@ def _conversion_limit(result: Result, order_list: tuple[float, ...]) -> float:
     except (UnsupportedMechanism, ValueError):
         return 0.0
     delta = question.delta
-    chances = delta + (1 - delta) * np.exp(np.linspace(math.log(delta / 100), -1e-9, 400))
+    chances = delta + (1 - delta) * np.exp(np.linspace(math.log(delta / 100), -1e-9, _CHANCES))
     low, high = np.zeros(len(chances)), np.full(len(chances), 2 * result.epsilon + 1)
-    for _ in range(30):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
         log_seconds = np.log(chances - delta) - middle
         moments = np.logaddexp(

@@ -131,7 +131,10 @@ def _log_moment(order: float, loss: Array, mean: Array, log_mass: Array) -> floa
     tiny = np.abs(power) < 0.01
     if tiny.any():  # no cancellation there
         losses = loss[tiny]
-        modest[tiny] = sum((order**k - order) * losses**k / math.factorial(k) for k in range(2, 7))
+        series = np.zeros(len(losses))
+        for k in range(6, 1, -1):
+            series = (series + (order**k - order) / math.factorial(k)) * losses
+        modest[tiny] = series * losses
     with np.errstate(divide="ignore"):
         log_terms = np.where(small, np.log(np.maximum(modest, 0.0)), -math.inf)
     large = ~small & (loss > 0)
