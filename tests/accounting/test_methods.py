@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from audit.accounting import published
 from audit.accounting.accountants.pld import Pld
@@ -98,6 +99,7 @@ RIGHT = {
     "exact without sampling": lambda n, q, t, d: (
         gdp_epsilon(math.sqrt(t) / n, d) if q == 1 and n and t else RIGHT["Opacus"](n, q, t, d)
     ),
+    "many orders of its own": accountant(tuple(1.05 + 0.2 * step for step in range(60))),
     "zCDP by two lemmas": concentrated,
     "the optimal conversion": optimal,
 }
@@ -189,6 +191,19 @@ def test_no_accountant_that_is_better_than_renyi_is_accused() -> None:
 def test_small_mistakes_are_found_without_a_word_about_the_method(style: str, mistake: str) -> None:
     found = recognition.compare(answers(MISTAKES[mistake](RIGHT[style])), None).results
     assert len(found) >= 2 and all(result.finding is CaseFinding.WRONG for result in found)
+
+
+def test_the_least_epsilon_of_every_order_is_that_of_a_search() -> None:
+    for case in [case for case in _cases() if case.id in ("unround-noise-0.8004", "grid-q0.01-s1-t1000-d1e-05")]:
+        ask = case.asks[0]
+        for conversion, convert in methods.CONVERSIONS.items():
+            least = methods.least_epsilon(ask, conversion)
+
+            def epsilon(order: float, ask: Any = ask, convert: Any = convert) -> float:
+                return float(convert((order,), methods.total_curve(ask, (order,)).tolist(), ask.delta)[0])
+
+            found = minimize_scalar(epsilon, bounds=(1.5, 60.0), method="bounded", options={"xatol": 1e-7})
+            assert least == pytest.approx(found.fun, rel=5e-8)
 
 
 def test_a_named_method_is_held_to_on_both_sides() -> None:

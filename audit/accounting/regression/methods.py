@@ -59,6 +59,7 @@ CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "improved": renyi.epsilon_improved,
     "classic": renyi.epsilon_classic,
 }
+_REFINEMENTS = 6  # of "every order", after which the least epsilon is known to 1e-8
 _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
 _ROUND_OFF = 1e-12  # of delta, that transforms in double precision may add or take; and as much as 2^-52 for each step
 _HARMLESS = 0.01  # of delta: what rounding may put into a tail of so many losses before figures of PLD are no longer its grid's
@@ -258,7 +259,7 @@ def least_epsilon(question: ClaimQuestion, conversion: str) -> float:
     convert = CONVERSIONS[conversion]
     orders = np.array(sorted({*_DENSE_ORDERS.tolist(), *(order for order in renyi.WHOLE_ORDERS if order > 60)}))
     best = math.inf
-    for _ in range(4):
+    for _ in range(_REFINEMENTS):
         curve = total_curve(question, tuple(orders.tolist()))
         if not curve.any():
             return 0.0
