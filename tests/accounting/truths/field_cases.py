@@ -28,7 +28,7 @@ from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.refreshing import outwards
 from audit.accounting.regression.suite import Case, ClaimQuestion
 from audit.core.adjacency import Adjacency
-from audit.core.deployed_events import NoisyMax, SparseVector, TreeAggregation
+from audit.core.deployed_events import DiscreteGaussian, NoisyMax, SparseVector, TreeAggregation
 from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_changes import has_noise, with_noise_factor
@@ -49,6 +49,10 @@ WRAPPED: dict[str, tuple[Event, str]] = {
     "field-SparseVector-positives-1": (
         SparseVector(threshold_epsilon=1.0, query_epsilon=40.0, positives=10),
         "a positives of SparseVector",
+    ),
+    "field-DiscreteGaussian-sensitivity-3": (
+        DiscreteGaussian(noise_multiplier=0.3, sensitivity=3),
+        "a sensitivity of DiscreteGaussian",
     ),
     "wrapped-tree-grouped": (Grouped(mechanism=TreeAggregation(noise_multiplier=8.0, steps=100), size=4), "a group of a tree"),
     "wrapped-four-shifts": (
