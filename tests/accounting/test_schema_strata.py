@@ -117,7 +117,7 @@ def test_a_field_far_from_the_usual_that_is_taken_for_another_value_is_found() -
     for case in cases:
         _, kind, name, _ = case.id.split("-")
         assert is_shown(case.asks[0], KINDS[kind], name, case.lower), case.id
-    assert len(cases) > 20
+    assert len(cases) >= 15
 
 
 @pytest.mark.slow
