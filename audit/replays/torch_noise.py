@@ -253,8 +253,11 @@ class TorchNoise(TorchDispatchMode):
         self.attach(item, lift(self.recording, numbers.reshape(form.shape)))
 
 
+_MAKERS = (torch.as_tensor, torch.tensor, torch.from_numpy)
+
+
 class _RawReads(TorchFunctionMode):
-    """Releases a tensor before its memory is read without the dispatcher."""
+    """Releases a tensor before its memory is read without the dispatcher; takes numpy's noise over into tensors."""
 
     def __init__(self, noise: TorchNoise) -> None:
         super().__init__()
@@ -263,6 +266,12 @@ class _RawReads(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
             self._noise.release(args[0])
+        if func in _MAKERS and args and isinstance(args[0], NoisyArray):
+            form = args[0]
+            numbers = form.recording.evaluate(form.rows).reshape(form.shape)
+            answer = func(numbers, *args[1:], **(kwargs or {}))
+            self._noise.attach(answer, form)
+            return answer
         return func(*args, **(kwargs or {}))
 
 

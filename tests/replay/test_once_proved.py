@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import audit
 from audit.replays.check import ReplayVerdict
@@ -152,6 +153,11 @@ def _permute_and_flip(d: Any, rng: Any) -> int:
     return next(int(i) for i in rng.permutation(3) if rng.random() <= math.exp(0.5 * (scores[i] - scores.max())))
 
 
+def _noise_of_numpy_in_tensors(d: Any, rng: Any) -> Any:
+    total = torch.as_tensor(np.histogram(clip(d), 3, (0, 10))[0], dtype=torch.float32)
+    return total + torch.as_tensor(rng.normal(0, 1, 3), dtype=torch.float32)
+
+
 def _symmetric(d: Any, rng: Any) -> Any:
     noise = np.triu(rng.laplace(0, 4, (2, 2)))
     x = np.stack([clip(d, 0, 1), 1 - clip(d, 0, 1)], axis=1)
@@ -169,6 +175,7 @@ RIGHT: dict[str, tuple[Callable[[Any, Any], Any], str, float]] = {
         "numbers",
         1.0,
     ),
+    "noise of numpy in tensors": (_noise_of_numpy_in_tensors, "numbers", 9.0),
     "polar, both coordinates": (lambda d, r: _polar(d, r, math.sin), "numbers", 9.0),
     "responses in a loop": (
         lambda d, r: [int(x > 0.5) if r.random() < 0.75 else int(not x > 0.5) for x in d], "bits", math.log(3),
@@ -201,7 +208,7 @@ def test_no_wrong_program_is_proved(name: str, tmp_path: Any, monkeypatch: pytes
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_programs_are_proved(name: str) -> None:
     run, kind, epsilon = RIGHT[name]
-    claim = {"mu": 1.0} if name.startswith("polar") else {"epsilon": epsilon}
+    claim = {"mu": 1.0} if name.startswith(("polar", "noise of numpy")) else {"epsilon": epsilon}
     report = _replay(run, kind, "replace_one" if kind == "bits" else "add_remove", **claim)
     assert report.verdict is ReplayVerdict.PROVED, str(report)
 
