@@ -143,8 +143,7 @@ class FederatedTrainer:
                 f"trainer 'federated' about one example plants records, and canaries '{job.canaries.kind}' are clients; use "
                 "held_out, or change 'unit' of the mechanism"
             )
-        crafted = job.canaries.are_gradients and job.canaries.behaviour is None
-        if self.adaptive_clip is not None and (self.server or not crafted):
+        if self.adaptive_clip is not None and (self.server or not job.canaries.are_gradients):
             raise UnsupportedMechanism(
                 "adaptive_clip is audited by canary clients that send a crafted update, such as signed_cosine, at a server of "
                 "this package"
