@@ -154,12 +154,17 @@ class InvertingGradients:
         iterations: of the optimiser.
         learning_rate: of Adam at the start; falls to 0 along half a cosine.
         variation: weight of the total variation at the start, and `variation_end` at the end, geometrically in between.
+        signed: Adam is given the signs of the pixels' gradients (Geiping et al. 2020), which ReLU and pooling leave uneven.
+
+    References:
+        Geiping, Bauermeister, Droege, Moeller 2020, arXiv 2003.14053.
     """
 
     iterations: int = 1000
     learning_rate: float = 0.1
     variation: float = 0.05
     variation_end: float = 5e-5
+    signed: bool = False
 
     def __post_init__(self) -> None:
         if self.iterations < 1:
@@ -187,6 +192,8 @@ class InvertingGradients:
             penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
             optimiser.zero_grad()
             (distances + weight * penalty).sum().backward()  # type: ignore[no-untyped-call]
+            if self.signed and records.grad is not None:
+                records.grad.sign_()
             optimiser.step()
             schedule.step()
             with torch.no_grad():

@@ -124,6 +124,32 @@ def test_inverting_gradients_comes_near_and_noise_ends_it() -> None:
     assert quality[0.5].mean() < quality[0.0].mean() - 8
 
 
+@pytest.mark.slow
+def test_signs_of_the_gradient_invert_a_trained_network_that_pools_and_normalises() -> None:
+    torch.manual_seed(2)
+    layers = (
+        nn.Conv2d(1, 12, 3, padding=1),
+        nn.BatchNorm2d(12),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(12 * 16, 10),
+    )
+    model = nn.Sequential(*layers)
+    optimiser = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(150):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(INPUTS[8:]), LABELS[8:]).backward()
+        optimiser.step()
+    model.eval()
+    quality = {}
+    for signed in (False, True):
+        attack = InvertingGradients(iterations=200, variation=0.5, variation_end=0.5, signed=signed)
+        result = attack.reconstruct(released(model, 8), torch.Generator().manual_seed(0))
+        quality[signed] = images.psnr(result[:, 0].numpy(), DIGITS.inputs[:8], 1.0).mean()
+    assert quality[True] > quality[False] + 0.2
+
+
 def test_targets_do_not_touch_each_other() -> None:
     """Each is optimised alone: a target's records depend on its own gradient and start alone."""
     full = released(convolutional(nn.ReLU), 3)
