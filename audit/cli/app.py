@@ -47,6 +47,7 @@ from audit.cli import (
     zoo,
 )
 from audit.cli.printing import print_error, print_plain
+from audit.core import moments
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
 
@@ -154,6 +155,7 @@ def _unraisable(event: Any) -> None:
 def answer(arguments: Sequence[str]) -> int:
     """The exit code of a command line; every failure ends here with a message on stderr."""
     try:
+        moments.timestamp()  # libraries read SOURCE_DATE_EPOCH when imported, and would not say what is wrong with it
         code = app(list(arguments), standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.Exit as request:

@@ -40,6 +40,13 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str], within: Path) 
     return message
 
 
+def test_a_time_that_is_none_is_named_before_a_library_reads_it(
+    tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "abc")
+    assert "SOURCE_DATE_EPOCH is 'abc'" in refused(["doctor"], capsys, tiny.parent)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
