@@ -42,7 +42,7 @@ from audit.engine.trial.model_source import OtherModelError
 
 
 class BrokenSumError(Exception):
-    """A sum with a row that should have been taken out: its norm is not finite."""
+    """A sum with a row that should have been taken out: its norm is infinite or no number."""
 
 
 class Chunk:
@@ -78,9 +78,9 @@ class Chunk:
             self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
-        self.infinite_norms: Tensor | None = None
+        self.broken: Tensor | None = None
         if isinstance(self.models, TapeGradients) and not arrangement.takes_out:
-            self.models.takes_out, self.infinite_norms = False, torch.zeros((), dtype=torch.bool, device=self.device)
+            self.models.takes_out, self.broken = False, torch.zeros((), dtype=torch.bool, device=self.device)
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
         self.adaptive: AdaptiveNorms | None = None
@@ -143,6 +143,7 @@ class Chunk:
         within = self.law.block_steps
         for step in range(steps):
             if within == self.law.block_steps:
+                self._check_sums()
                 block, within = sampler.block(), 0
                 self.passes.load(block)
             with plugins.foreign_code(f"step {step + 1} of a training", whole=False):
@@ -153,13 +154,13 @@ class Chunk:
                 checkpoints.append(export(self.models))
             within += 1
             report.step()
-        self._check_norms()
+        self._check_sums()
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
 
-    def _check_norms(self) -> None:
-        """Raise `BrokenSumError` if a row without a finite norm, which was not taken out, has spoiled a sum."""
-        if self.infinite_norms is not None and bool(self.infinite_norms.cpu()):
+    def _check_sums(self) -> None:
+        """Raise `BrokenSumError` if a sum was spoiled; no gradient has moved weights since."""
+        if self.broken is not None and bool(self.broken.cpu()):
             raise BrokenSumError
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
@@ -189,6 +190,8 @@ class Chunk:
         if self.digests is not None and isinstance(block, Block):
             self.digests.add(block, within, step)
         noisy = total if self.noise is None else self.noise.add(total, measurements.noise_norms[step])
+        if self.broken is not None:
+            noisy.masked_fill_(self.broken, 0.0)
         if self.adaptive is not None:
             self.adaptive.step()
         products = None
@@ -232,8 +235,8 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
-                    if self.infinite_norms is not None:
-                        self.infinite_norms |= ~clipping.norms.isfinite().all()
+                    if self.broken is not None:
+                        self.broken |= ~clipping.norms.isfinite().all()
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:

@@ -29,6 +29,11 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+def on_device(values: torch.Tensor) -> bool:
+    """True if `values` are not in the memory of the CPU."""
+    return values.device.type != "cpu"
+
+
 @contextmanager
 def one_precision(device: torch.device) -> Iterator[None]:
     """A scope in which a GPU convolves and multiplies in full single precision, by kernels that repeat their bits.

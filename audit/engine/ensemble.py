@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -61,12 +62,7 @@ def train(
         try:
             return _train(job, report, arrangement, technique or Technique())
         except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
-            arrangement = replace(
-                arrange(job, options, technique, arrangement.source.decide(str(error))), takes_out=arrangement.takes_out
-            )
-        except BrokenSumError:
-            arrangement = replace(arrangement, takes_out=True)
-            log.warning("an example's gradient is not finite: the training begins again, and takes such examples out of sums")
+            arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
         except GRAPH_ERRORS as error:
             if arrangement.graphs is not None:
                 raise
@@ -83,9 +79,15 @@ def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, techn
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
-        def run_part(models: slice, rows: int, hear: Progress) -> TrainedModels:
+        def run_part(models: slice, rows: int, hear: _Report) -> TrainedModels:
+            own = replace(arrangement, rows=rows)
             try:
-                return Chunk(job, models, data, replace(arrangement, rows=rows), technique).run(hear)
+                with suppress(BrokenSumError):
+                    return Chunk(job, models, data, own, technique).run(hear)
+                # the frames that the error held are gone by now, and their memory
+                log.warning("an example's gradient is not finite: training begins again, and sums leave such examples out")
+                hear.restart()
+                return Chunk(job, models, data, replace(own, takes_out=True), technique).run(hear)
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if arrangement.graphs is not None or not _is_memory_error(error):
                     raise
@@ -122,7 +124,7 @@ class _Report:
         self._count = 0
 
 
-def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
+def _fitting(run: Callable[[slice, int, _Report], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
     """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, if memory runs out.
 
     A model does not depend on its neighbours, so fewer at once leave the result the same, on a CPU to the last bit. Fewer rows

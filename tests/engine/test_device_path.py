@@ -19,7 +19,9 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.layers import convolution, convolution_patches
+from audit.engine.gradients.clipping import Clip, Rows
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers import batched_matmul, convolution, convolution_patches, gram_norms
 from audit.engine.layers.layers import Tape
 from audit.engine.random import noise, sampling
 from audit.engine.read.observe import EnsembleReader
@@ -263,7 +265,7 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
 
 def as_on_a_device(patch: pytest.MonkeyPatch, library_work: int) -> None:
     """Let a CPU convolve as a device does, calling its library from so many multiplications of a model on."""
-    for module in (convolution, convolution_patches):
+    for module in (batched_matmul, convolution, convolution_patches, gram_norms):
         patch.setattr(module, "on_device", lambda _: True)
     patch.setattr(convolution_patches, "_LIBRARY_WORK", library_work)
 
@@ -312,3 +314,38 @@ def test_a_device_convolves_as_the_library(plain: nn.Conv2d, size: tuple[int, in
     torch.testing.assert_close(outputs, torch.cat(each), rtol=1e-9, atol=1e-12)
     (expected,) = torch.autograd.grad((torch.cat(each) * slopes).sum(), inputs)
     torch.testing.assert_close(signal, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5, 1e6])
+def test_no_record_moves_a_sum_on_a_device_by_more_than_the_clip_norm(offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Norms of few positions come from Gram matrices in double precision, sums do not: what nearly cancels is lost in these."""
+    as_on_a_device(monkeypatch, 1 << 62)
+    generator = torch.Generator().manual_seed(3)
+    module = nn.Sequential(nn.Conv2d(16, 64, 3), Centred(), nn.Flatten(), nn.Linear(64 * 36, 3))
+    models = TapeGradients(module, {name: value.detach().unsqueeze(0) for name, value in module.named_parameters()})
+    labels, mask, shares = torch.zeros(128, dtype=torch.int64), torch.arange(128).eq(5).unsqueeze(0), []
+    for _ in range(8):
+        inputs, total = offset + torch.randn(128, 16, 8, 8, generator=generator), torch.zeros_like(models.flat)
+        models.add_sum(Rows(inputs=inputs, labels=labels, mask=mask), Clip(norm=1e-3), total)
+        shares.append(float(total.double().norm()) / 1e-3)
+    assert 0.98 < min(shares) <= max(shares) <= 1 + 1e-6
+    assert offset > 0 or min(shares) >= 1 - 1e-6
+
+
+class Centred(nn.Module):
+    """Less the mean over positions: signals of a convolution before it add up to zero."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images - images.mean(dim=(2, 3), keepdim=True)
+
+
+@absent
+@pytest.mark.gpu
+def test_a_record_without_a_finite_gradient_is_left_out_on_a_gpu(caplog: pytest.LogCaptureFixture) -> None:
+    job = make_job("cnn", NOISY)
+    inputs = np.array(job.dataset.train.inputs)
+    inputs[-1] = np.inf
+    job = replace(job, dataset=replace(job.dataset, train=replace(job.dataset.train, inputs=inputs)))
+    done = train(job, cases.silent)
+    assert "begins again" in caplog.text and done.executed.skipped.sum() > 0
+    assert all(np.isfinite(value).all() for value in done.weights.values())

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from audit.engine.device import on_device
+
 _WORTH_A_CALL = 4_000_000  # operations of one model, from which its own call is faster (measured: docs/evidence/speed.md)
 
 
@@ -47,7 +49,7 @@ def weighted_rows(values: Tensor, factors: Tensor) -> Tensor:
 
     On a CPU one call a model, since products of all models with one row order their sums by N.
     """
-    if values.device.type != "cpu":
+    if on_device(values):
         return torch.einsum("nr,nrk->nk", factors, values)
     if len(values) == 1:
         return torch.mv(values[0].t(), factors[0]).unsqueeze(0)

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from audit.engine.device import on_device
 from audit.engine.layers.batched_matmul import rowwise
 from audit.engine.layers.convolution_direct import DirectConvLayer
-from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, on_device, read_geometry
+from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, read_geometry
 from audit.engine.layers.layers import MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -43,8 +44,7 @@ class _RowProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        images = signal.view(-1, ctx.layer.positions, signal.shape[2])
-        return ctx.layer.back(images.transpose(1, 2)), None, None, None
+        return ctx.layer.back_of_rows(signal), None, None, None
 
 
 class ConvLayer(MatrixLayer):

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.nn.grad import conv2d_input
 
 from audit.engine.alignment import ALIGNMENT
+from audit.engine.device import on_device
 from audit.engine.layers.batched_matmul import steady_bmm
 from audit.engine.layers.gram_norms import ghost_squares
 
@@ -19,11 +20,6 @@ from audit.engine.layers.gram_norms import ghost_squares
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
 # multiplications of one model, from which a device's library is worth a call of its own (docs/evidence/gpu.md)
 _LIBRARY_WORK = 1 << 27
-
-
-def on_device(values: Tensor) -> bool:
-    """True if `values` are not in the memory of the CPU."""
-    return values.device.type != "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +118,18 @@ class PatchRows(torch.autograd.Function):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageProducts:
-    """A convolution of N models as one small matrix product an image, a few images at a time so that patches stay in cache."""
+    """A convolution of N models as one small matrix product an image, a few images at a time so that patches stay in cache.
+
+    On a device the library convolves one model alone, and differentiates large convolutions by the images, model by model.
+    """
 
     geometry: Geometry
     weight: Tensor  # (N, groups, outputs / groups, columns)
     shape: torch.Size  # of one image, not padded
     positions: int
 
-    def blocks(self, images: int) -> Iterator[tuple[slice, Tensor]]:
-        """Parts of `images` images with their weights `(part * groups, outputs / groups, columns)`.
+    def blocks(self, images: int) -> Iterator[tuple[slice, slice]]:
+        """Parts of `images` images, and the models whose images they are.
 
         A part is some of one model's images, a multiple of 16, or all images of some models.
         """
@@ -143,9 +142,13 @@ class ImageProducts:
             last = min(models, model + max(1, batch // images_per_model))
             for start in range(0, images_per_model, batch):
                 part = min(batch, images_per_model - start) if batch < images_per_model else images_per_model
-                weight = self.weight[model:last].unsqueeze(1).expand(-1, part, -1, -1, -1).flatten(0, 2)
                 begin = model * images_per_model + start
-                yield slice(begin, begin + (last - model) * part), weight
+                yield slice(begin, begin + (last - model) * part), slice(model, last)
+
+    def weights(self, part: slice, models: slice) -> Tensor:
+        """`(part * groups, outputs / groups, columns)` weight of each image of a part."""
+        images = (part.stop - part.start) // (models.stop - models.start)
+        return self.weight[models].unsqueeze(1).expand(-1, images, -1, -1, -1).flatten(0, 2)
 
     def patches(self, padded_images: Tensor) -> Tensor:
         """`(images * groups, columns, P)`."""
@@ -161,8 +164,12 @@ class ImageProducts:
         images = padded_images.shape[0]
         product = padded_images.new_empty(images * groups, outputs, self.positions)
         view = product.view(images, groups * outputs, self.positions)
-        for part, weight in self.blocks(images):
-            steady_bmm(weight, self.patches(padded_images[part]), product[part.start * groups : part.stop * groups])
+        for part, own_models in self.blocks(images):
+            steady_bmm(
+                self.weights(part, own_models),
+                self.patches(padded_images[part]),
+                product[part.start * groups : part.stop * groups],
+            )
             if bias is not None:
                 own = bias[part.start * models // images : -(-part.stop * models // images)]
                 view[part].unflatten(0, (own.shape[0], -1)).add_(own.view(-1, 1, groups * outputs, 1))
@@ -170,15 +177,26 @@ class ImageProducts:
 
     def back(self, signal: Tensor) -> Tensor:
         """The derivative by the images, of a signal `(images, outputs, P)`."""
-        models, groups, outputs, columns = self.weight.shape
-        if on_device(signal) and len(signal) // models * signal[0].numel() * columns >= _LIBRARY_WORK:
-            return self._back_by_library(signal.contiguous())
+        groups, outputs, columns = self.weight.shape[1:]
+        if self._takes_library(signal):
+            return self._back_by_library(signal)
         parts = []
-        for part, weight in self.blocks(signal.shape[0]):
+        for part, own_models in self.blocks(signal.shape[0]):
             signals = signal[part].reshape(-1, outputs, signal.shape[2])
+            weight = self.weights(part, own_models)
             column_gradient = steady_bmm(weight.transpose(1, 2), signals).view(-1, groups * columns, signal.shape[2])
             parts.append(self.geometry.fold(column_gradient, self.shape, positions_first=False))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def back_of_rows(self, signal: Tensor) -> Tensor:
+        """Return what `back` does, of a signal `(N, rows * P, outputs)`."""
+        if self._takes_library(signal):
+            return self._back_by_library(signal.reshape(-1, self.positions, signal.shape[2]).transpose(1, 2).contiguous())
+        patches = torch.bmm(signal, self.weight.squeeze(1)).view(-1, self.positions, self.weight.shape[3])
+        return self.geometry.fold(patches, self.shape, positions_first=True)
+
+    def _takes_library(self, signal: Tensor) -> bool:
+        return on_device(signal) and signal.numel() // len(self.weight) * self.weight.shape[3] >= _LIBRARY_WORK
 
     def _back_by_library(self, signal: Tensor) -> Tensor:
         geometry, (models, groups, _, _) = self.geometry, self.weight.shape
