@@ -78,9 +78,9 @@ class Chunk:
             self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
-        self.broken: Tensor | None = None
+        self.spoiled_sum: Tensor | None = None
         if isinstance(self.models, TapeGradients) and not arrangement.takes_out:
-            self.models.takes_out, self.broken = False, torch.zeros((), dtype=torch.bool, device=self.device)
+            self.models.takes_out, self.spoiled_sum = False, torch.zeros((), dtype=torch.bool, device=self.device)
         if self.private is not None:
             self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
         self.adaptive: AdaptiveNorms | None = None
@@ -160,7 +160,7 @@ class Chunk:
 
     def _check_sums(self) -> None:
         """Raise `BrokenSumError` if a sum was spoiled; no gradient has moved weights since."""
-        if self.broken is not None and bool(self.broken.cpu()):
+        if self.spoiled_sum is not None and bool(self.spoiled_sum.cpu()):
             raise BrokenSumError
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
@@ -190,8 +190,8 @@ class Chunk:
         if self.digests is not None and isinstance(block, Block):
             self.digests.add(block, within, step)
         noisy = total if self.noise is None else self.noise.add(total, measurements.noise_norms[step])
-        if self.broken is not None:
-            noisy.masked_fill_(self.broken, 0.0)
+        if self.spoiled_sum is not None:
+            noisy.masked_fill_(self.spoiled_sum, 0.0)
         if self.adaptive is not None:
             self.adaptive.step()
         products = None
@@ -235,8 +235,8 @@ class Chunk:
                 if self.adaptive is not None:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
-                    if self.broken is not None:
-                        self.broken |= ~clipping.norms.isfinite().all()
+                    if self.spoiled_sum is not None:
+                        self.spoiled_sum |= ~clipping.norms.isfinite().all()
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:

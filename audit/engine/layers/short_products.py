@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_LOST = (1 << 13) - 1  # bits of a number in single precision that the units do not read
+_LOST_BITS = (1 << 13) - 1  # bits of a number in single precision that the units do not read
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def round_to_eleven_bits(values: Tensor) -> Tensor:
     if values.dtype != torch.float32:
         return values
     bits = values.contiguous().view(torch.int32)
-    short = bits.add(_LOST >> 1).add_((bits >> 13) & 1).bitwise_and_(~_LOST).view(torch.float32)
+    short = bits.add(_LOST_BITS >> 1).add_((bits >> 13) & 1).bitwise_and_(~_LOST_BITS).view(torch.float32)
     return torch.where(values.isfinite(), short, values)
 
 
@@ -60,4 +60,4 @@ def thirds(values: Tensor) -> tuple[Tensor, ...]:
 
 
 def _cut(values: Tensor) -> Tensor:
-    return values.contiguous().view(torch.int32).bitwise_and(~_LOST).view(torch.float32)
+    return values.contiguous().view(torch.int32).bitwise_and(~_LOST_BITS).view(torch.float32)
