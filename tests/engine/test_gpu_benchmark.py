@@ -82,5 +82,5 @@ def test_time_that_is_over_ends_a_training(small_benchmark: Any, monkeypatch: py
 
 @pytest.mark.slow
 def test_every_row_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, result = read_rows(benchmark(), monkeypatch, tmp_path / "gpu.json", "--small")
+    code, result = read_rows(benchmark(), monkeypatch, tmp_path / "gpu.json", "--small", "--minutes", "30")
     assert code == 0 and len(result["rows"]) == 8
