@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,8 @@ def _one_base(
             yield f"the only record removed{name}", records.take([0]), records.take([])
     else:
         for text, record in strangers:
-            yield f"record 0 became {text}{name}", base, records.replace(0, record)
+            if repr(record) != repr(records.get(0)):
+                yield f"record 0 became {text}{name}", base, records.replace(0, record)
         for text, record in strangers[:2]:
             yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
 
@@ -141,12 +143,20 @@ def _numbers(record: Any) -> list[float]:
     if isinstance(record, bool | str | bytes) or record is None:
         return []
     if isinstance(record, int | float | np.number):
-        return [float(record)]
+        return [_as_float(record)]
     if isinstance(record, dict):
         return [x for part in record.values() for x in _numbers(part)]
     if isinstance(record, np.ndarray):
         return [float(x) for x in record.ravel()[:50]] if record.dtype.kind in "biuf" else []
     return [x for part in record for x in _numbers(part)] if isinstance(record, list | tuple) else []
+
+
+def _as_float(number: Any) -> float:
+    """Return a number as a float; a whole number that no float holds is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
@@ -157,15 +167,17 @@ def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
     if isinstance(record, np.ndarray):
         if record.dtype.kind not in "iuf" or text:
             return None
-        if record.dtype.kind in "iu":
-            return None if not math.isfinite(new) else np.full_like(record, int(np.clip(new, *_limits(record.dtype))))
-        return np.full_like(record, new)
+        value = _within(record.dtype, new)
+        return None if value is None else np.full_like(record, value)
     if isinstance(record, bool) or record is None:
         return None
-    if isinstance(record, int | np.integer):
-        return None if text or not math.isfinite(new) else type(record)(int(new))
-    if isinstance(record, float | np.floating):
-        return None if text else type(record)(new)
+    if isinstance(record, np.integer | np.floating):
+        value = None if text else _within(record.dtype, new)
+        return None if value is None else type(record)(value)
+    if isinstance(record, int):
+        return None if text or not math.isfinite(_as_float(new)) else int(new)
+    if isinstance(record, float):
+        return None if text else type(record)(_as_float(new))
     if isinstance(record, dict):
         filled = {key: _fill(part, new) for key, part in record.items()}
         union = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
@@ -180,9 +192,20 @@ def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
     return None
 
 
-def _limits(dtype: Any) -> tuple[int, int]:
-    limits = np.iinfo(dtype)
-    return int(limits.min), int(limits.max)
+def _within(dtype: Any, number: float) -> Any:
+    """Return a number moved to the ends of what a type of numpy holds, or None if it holds nothing of the kind."""
+    if not math.isfinite(_as_float(number)):
+        return None if dtype.kind in "iu" else number
+    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    kind = int if dtype.kind in "iu" else float
+    return max(kind(limits.min), min(kind(limits.max), kind(number)))
+
+
+def _new_key(keys: Any) -> Any:
+    """Return a key that a dictionary does not hold: the next whole number, or a text with a number."""
+    if all(type(key) is int for key in keys):
+        return max(keys, default=-1) + 1
+    return next(name for number in itertools.count(len(keys)) if (name := f"new {number}") not in keys)
 
 
 class RecordList:
@@ -234,14 +257,26 @@ class RecordList:
         if self.frame:
             return self.data.iloc[list(places)].reset_index(drop=True)
         if isinstance(self.data, dict):
-            items = list(self.data.items())
-            return {items[i][0]: items[i][1] for i in dict.fromkeys(places)}
+            return self._take_keys(places)
         if isinstance(self.data, str):
             lines = self.data.splitlines()
-            return "\n".join(lines[i] for i in places)
+            return self._join([lines[i] for i in places])
         if isinstance(self.data, list):
             return [self.data[i] for i in places]
         return self.data[np.asarray(places, dtype=np.int64)] if not self.tensor else self.data[list(places)]
+
+    def _take_keys(self, places: Sequence[int]) -> Any:
+        """Return a dictionary of the records at these places; one that is taken again has a key of its own."""
+        items, table = list(self.data.items()), dict[Any, Any]()
+        used = dict(self.data)
+        for i in places:
+            key = _new_key(used) if items[i][0] in table else items[i][0]
+            table[key] = used[key] = items[i][1]
+        return table
+
+    def _join(self, lines: Sequence[str]) -> str:
+        """Return lines as a text that ends as the data do; an empty last line is a record only with its end."""
+        return "\n".join(lines) + "\n" * bool(lines and (self.data.endswith("\n") or not lines[-1]))
 
     def append(self, record: Any) -> Any:  # noqa: PLR0911 (one arm a type)
         """Return the data set with a record more, as the last."""
@@ -251,9 +286,9 @@ class RecordList:
             row = type(self.data)([record])
             return type(self.data)(_stack_frames(self.data, row))
         if isinstance(self.data, dict):
-            return {**self.data, "a key never seen": record}
+            return {**self.data, _new_key(self.data): record}
         if isinstance(self.data, str):
-            return f"{self.data}\n{record}"
+            return self._join([*self.data.splitlines(), record])
         if isinstance(self.data, list):
             return [*self.data, record]
         if self.tensor:
@@ -275,7 +310,8 @@ class RecordList:
             ConfigError: there is none of that name.
         """
         try:
-            column = self.data[name] if self.frame or self.columns else [record[name] for record in self.data]
+            records = self.data.values() if isinstance(self.data, dict) else self.data
+            column = self.data[name] if self.frame or self.columns else [record[name] for record in records]
         except (KeyError, TypeError, IndexError) as error:
             raise ConfigError(f"unit is '{name}', and the data have no column or key of that name") from error
         return [value.item() if hasattr(value, "item") else value for value in column]
@@ -307,7 +343,10 @@ class PairPool:
         model = records.get(0)
         strangers = [record for text, record in _strangers(records, ends) if text not in _HOSTILE]
         for item in constants[:_MOST_CONSTANTS]:
-            values = [item] if isinstance(item, str) or not math.isfinite(item) else [item, item + 1e-3, item - 1e-3]
+            if isinstance(data, str) and len(f"{item}\n".splitlines()) > 1:
+                continue  # several lines are no record of a text
+            number = math.inf if isinstance(item, str) else _as_float(item)
+            values = [item] if not math.isfinite(number) else [item, number + 1e-3, number - 1e-3]
             strangers += [record for value in values if (record := _fill(model, value)) is not None]
         for record in strangers:
             whole = RecordList(whole).append(record)
@@ -336,9 +375,14 @@ class PairPool:
 
     def build(self, pair: DrawnPair) -> tuple[Any, Any]:
         """Return the two data sets."""
-        before, after = pair.places[: pair.position], pair.places[pair.position :]
-        second = [*before, *(() if pair.substitute is None else (pair.substitute,)), *after]
-        return self.records.take([*before, pair.record, *after]), self.records.take(second)
+        places, position = list(pair.places), pair.position
+        data = RecordList(self.records.take([*places[:position], pair.record, *places[position:]]))
+        if isinstance(data.data, dict) and not data.columns:  # what both hold has one key in both
+            if pair.substitute is not None:
+                return data.data, data.replace(position, self.records.get(pair.substitute))
+            return data.data, data.take([i for i in range(data.count) if i != position])
+        second = [*places[:position], *(() if pair.substitute is None else (pair.substitute,)), *places[position:]]
+        return data.data, self.records.take(second)
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:
@@ -349,7 +393,7 @@ def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int 
         sides = RecordList(data), RecordList(neighbour)
         if place >= min(side.count for side in sides):
             return data, neighbour
-        if repr(sides[0].get(place)) != repr(sides[1].get(place)):
+        if repr(sides[0].take([place])) != repr(sides[1].take([place])):
             place += 1
             continue
         smaller = [side.take([i for i in range(side.count) if i != place]) for side in sides]

@@ -146,7 +146,7 @@ class Recording:
         """Return the end of a draw that is moved out: what is beyond it has at most the probability `tail`."""
         if not self.tail:
             return _FARTHEST
-        return NormalDist().inv_cdf(1 - self.tail) if law == "normal" else max(0.0, -math.log(2 * self.tail))
+        return max(0.0, -NormalDist().inv_cdf(self.tail) if law == "normal" else -math.log(2 * self.tail))
 
     def evaluate(self, rows: NoiseRows) -> Array:
         """Return the numbers that rows amount to in this run, `(m,)`."""

@@ -1,0 +1,94 @@
+"""Neighbours of every kind of data set differ in one record; what programs leave behind is seen, and put back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import audit
+from audit.core.adjacency import Adjacency
+from audit.replays.check import ReplayVerdict
+from audit.replays.neighbours import PairPool, RecordList, make_pairs
+from audit.replays.recording import Recording
+from tests.replay.corpus import clip
+
+NUMBERS = np.array([0.9, 2.4, 8.0, 5.8, 0.9, 4.3])
+KINDS: dict[str, Any] = {
+    "array": NUMBERS,
+    "bytes": np.array([3, 1, 3], np.uint8),
+    "small": np.array([3, 1, 3], np.int8),
+    "half": np.array([3, 1, 3], np.float16),
+    "table": np.arange(12, dtype=np.int16).reshape(4, 3),
+    "list": [1.0, 2.0, 5.0, 1.0],
+    "large": [10**400, 3, 4],
+    "scalars": [np.uint8(3), np.int16(5)],
+    "records": [{"user": "a", "value": 1.0}, {"user": "b", "value": 2.0}],
+    "keys": {"ann": 1.0, "bob": 2.0, "eve": 1.0},
+    "numbered": {3: {"value": 1}, 7: {"value": 2}},
+    "columns": {"x": np.arange(3.0), "y": np.array([0, 1, 1])},
+    "tuple": (np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])),
+    "text": "ash\n\nelm",
+    "lines": "ash\nelm\n",
+    "frame": pd.DataFrame({"user": ["a", "b", "a"], "value": [1.0, 2.0, 3.0]}),
+    "series": pd.Series([1.0, 2.0, 2.0]),
+    "tensor": torch.tensor([1, 2, 3], dtype=torch.uint8),
+}
+
+
+def _items(data: Any) -> list[str]:
+    if isinstance(data, dict) and not RecordList(data).columns:
+        return [repr(item) for item in data.items()]
+    records = RecordList(data)
+    return [
+        repr(np.asarray(part).tolist() if hasattr(part, "dtype") else part) for part in map(records.get, range(records.count))
+    ]
+
+
+def _are_neighbours(first: Any, second: Any, adjacency: Adjacency) -> bool:
+    """True if one record is more or less, or one is another, with all others in their places (a dictionary: under their keys)."""
+    long, short = sorted((_items(first), _items(second)), key=len, reverse=True)
+    if adjacency is Adjacency.REPLACE_ONE:
+        keyed = not isinstance(first, dict) or list(first) == list(second)
+        return keyed and len(long) == len(short) and sum(a != b for a, b in zip(long, short, strict=True)) <= 1
+    return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+def test_every_pair_differs_in_one_record(kind: str, adjacency: Adjacency) -> None:
+    pairs = [pair[1:] for pair in make_pairs(KINDS[kind], adjacency)]
+    pool, best = PairPool(KINDS[kind], adjacency, (0.0, 10.0), [7.25, 300, 16**400, "two\nlines", ""]), None
+    stream = np.random.default_rng(0)
+    for i in range(100):
+        best = pool.draw(stream, best if i % 3 else None)
+        pairs.append(pool.build(best))
+    assert len(pairs) > 102
+    for first, second in pairs:
+        assert _are_neighbours(first, second, adjacency), (first, second)
+    sizes = {RecordList(first).count for first, _ in pairs}
+    assert max(sizes) > 8  # records of a dictionary too are repeated, under new keys
+
+
+@pytest.mark.parametrize("delta", [1e-17, 1e-30, 0.6])
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_draws_are_moved_out_as_far_as_any_delta_allows(delta: float, law: str) -> None:
+    recording = Recording(seed=1, spread=25.0, tail=delta)
+    recording.draw(law, np.array([-3.0, 3.0]))
+    end = abs(float(recording.draws[1]))
+    assert recording.draws[0] == -recording.draws[1]
+    tail = math.erfc(end / math.sqrt(2)) / 2 if law == "normal" else math.exp(-end) / 2
+    assert tail == pytest.approx(min(delta, 0.5), rel=1e-6)
+
+
+def test_a_sum_over_a_dictionary_with_its_public_size_is_proved() -> None:
+    def run(d: dict[str, float], rng: Any) -> list[Any]:
+        return [sorted(d), float(clip(list(d.values())).sum() + rng.laplace(0, 10))]
+
+    data = {"a": 1.0, "b": 3.0, "c": 9.0}
+    report = audit.replay(run, data, epsilon=1.0, adjacency="replace_one", low=0, high=10, sampling_seconds=0)
+    assert report.verdict is ReplayVerdict.PROVED, str(report)
