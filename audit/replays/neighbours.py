@@ -195,7 +195,7 @@ def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
 def _within(dtype: Any, number: float) -> Any:
     """Return a number moved to the ends of what a type of numpy holds, or None if it holds nothing of the kind."""
     if not math.isfinite(_as_float(number)):
-        return None if dtype.kind in "iu" else number
+        return None if dtype.kind in "iu" else _as_float(number)
     limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
     kind = int if dtype.kind in "iu" else float
     return max(kind(limits.min), min(kind(limits.max), kind(number)))

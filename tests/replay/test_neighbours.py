@@ -50,7 +50,7 @@ def _items(data: Any) -> list[str]:
 
 
 def _are_neighbours(first: Any, second: Any, adjacency: Adjacency) -> bool:
-    """True if one record is more or less, or one is another, with all others in their places (a dictionary: under their keys)."""
+    """True if one record is more or less, or one is another, all others in their places or under their keys."""
     long, short = sorted((_items(first), _items(second)), key=len, reverse=True)
     if adjacency is Adjacency.REPLACE_ONE:
         keyed = not isinstance(first, dict) or list(first) == list(second)
