@@ -44,6 +44,10 @@ def replay(
     Guarantee: "proved" holds for these pairs and these paths if all randomness was followed; a program that keeps its claim
     is refuted with probability at most 2e-6 (docs/theory/replay.md).
 
+    Names of numpy, math and random are replaced in the whole process while a replay runs: one runs at a time, and other threads
+    should not draw meanwhile. Globals, attributes and modules that the program changes are put back where they can be copied;
+    files that it writes and other state stay as it leaves them. `sys.exit` in the program is an exception of the program.
+
     Raises:
         ConfigError: no claim, or data of which no neighbours can be made.
 
@@ -59,6 +63,7 @@ def replay(
     from audit.replays import neighbours
     from audit.replays.claims import ReplayClaim
     from audit.replays.report import ReplayReport
+    from audit.replays.run import LOCK
     from audit.replays.search import search
 
     if (epsilon is None) == (mu is None):
@@ -66,11 +71,12 @@ def replay(
     claim = ReplayClaim(epsilon=epsilon or 0.0, delta=delta, mu=mu)
     relation = Adjacency.ADD_REMOVE if adjacency is None else Adjacency.by_name(adjacency)
     start = time.perf_counter()
-    own = neighbours.own_pairs(data)
-    pairs = own or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
     decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
-    pool = functools.partial(neighbours.PairPool, data, relation, (low, high)) if own is None and unit is None else None
-    results = search(function, pairs, claim, pool=pool, decide=decide, progress=progress)
+    with LOCK:
+        own = neighbours.own_pairs(data)
+        pairs = own or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
+        pool = functools.partial(neighbours.PairPool, data, relation, (low, high)) if own is None and unit is None else None
+        results = search(function, pairs, claim, pool=pool, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
         name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import inspect
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from audit.replays import operations, surviving
 from audit.replays.recording import Recording, Schedule
 from audit.replays.sources import Sources
 from audit.replays.surviving import Surroundings
+
+LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,7 +35,8 @@ class Program:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.sources = Sources(function)
+        with LOCK:
+            self.sources = Sources(function)
         self.seconds = 0.0  # of the longest run
         self.undecided = 0  # pairs with a law of decisions that was not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
@@ -57,6 +61,10 @@ class Program:
 
     def run(self, data: Any, recording: Recording) -> ProgramRun:
         """Run the program once on a copy of the data; the state outside of it is put back afterwards."""
+        with LOCK:
+            return self._run(data, recording)
+
+    def _run(self, data: Any, recording: Recording) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
         error, result = None, None
@@ -69,7 +77,7 @@ class Program:
                     try:
                         result = self.function(data, generator) if self.takes_generator else self.function(data)
                         result = list(result) if inspect.isgenerator(result) else result
-                    except Exception as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
+                    except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
                         error = f"{type(problem).__name__}: {problem}"
                 recording.at_return = True
                 if error is None:

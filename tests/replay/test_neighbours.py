@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -92,3 +94,26 @@ def test_a_sum_over_a_dictionary_with_its_public_size_is_proved() -> None:
     data = {"a": 1.0, "b": 3.0, "c": 9.0}
     report = audit.replay(run, data, epsilon=1.0, adjacency="replace_one", low=0, high=10, sampling_seconds=0)
     assert report.verdict is ReplayVerdict.PROVED, str(report)
+
+
+def test_replays_in_two_threads_wait_for_each_other() -> None:
+    reports, before = list[Any](), (np.random.default_rng, math.log, np.array)
+
+    def run(d: Any, rng: Any) -> float:
+        return float(clip(d).sum() + rng.laplace(0, 10))
+
+    def replay() -> None:
+        reports.append(audit.replay(run, [(NUMBERS, NUMBERS[1:])] * 4, epsilon=1.0, sampling_seconds=0))
+
+    threads = [threading.Thread(target=replay) for _ in range(3)]
+    for step in (threading.Thread.start, threading.Thread.join):
+        for thread in threads:
+            step(thread)
+    assert [report.verdict for report in reports] == [ReplayVerdict.PROVED] * 3
+    assert (np.random.default_rng, math.log, np.array) == before
+
+
+def test_a_program_that_ends_the_process_is_left_open() -> None:
+    report = audit.replay(lambda d, rng: sys.exit(len(d)), [(NUMBERS, NUMBERS[1:])], epsilon=1.0, sampling_seconds=0)
+    assert report.verdict is not ReplayVerdict.PROVED
+    assert "SystemExit" in report.worst.reason
