@@ -36,7 +36,10 @@ def verify(
     ] = None,
     again: Annotated[
         bool,
-        typer.Option("--recompute", help="Compute the numbers of a run folder again, by code that shares none with the audit."),
+        typer.Option(
+            "--recompute",
+            help="Compute the numbers of a run folder again: what scores decide by code of its own, the rest by the audit's.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -97,7 +100,8 @@ def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
     from reports.formats import json
 
     text = json.to_json(report).decode()
-    words = [kind for key, kind in UNCHECKED_WORDS.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
+    edition = ["figures of report-external.json"] if (folder / "report-external.json").is_file() else []
+    words = edition + [kind for key, kind in UNCHECKED_WORDS.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
     words += [] if report.kind == "run" else ["title"]
     words += [] if (folder / "audit.log").is_file() else ["date", "versions"]
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()

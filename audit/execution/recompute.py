@@ -121,6 +121,7 @@ def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[st
         labels = table["label"][rows].astype(str) if "label" in table and table["label"][0] is not None else None
         sides = [int(member.sum()), int((~member).sum())]
         columns[key] = Row(scores=scores, member=member, records=records, labels=labels, sides=sides)
+    check.take("scores.parquet", bool(columns) or "holds no scores")
     return columns
 
 

@@ -182,6 +182,7 @@ def scores_changed(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
         "an attack left out": lambda table: table[table.attack != "b"],
         "rows left out": lambda table: table.groupby("attack").head(600),
         "rows twice": lambda table: pd.concat([table, table]),
+        "no rows": lambda table: table[:0],
         "one membership": lambda table: table.assign(member=np.where(table.index % 700 == 3, ~table.member, table.member)),
         "an attack more": lambda table: pd.concat(
             [table, table[table.attack == "a"].assign(attack="z", score=0.0, member=False)]
@@ -197,7 +198,7 @@ def scores_changed(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 @pytest.mark.parametrize(
     "kind",
     ["inverted", "memberships exchanged", "memberships of one attack", "an attack left out", "rows left out", "rows twice",
-     "one membership", "an attack more", "scores of another attack"],
+     "no rows", "one membership", "an attack more", "scores of another attack"],
 )  # fmt: skip
 def test_changed_scores_are_found(run: Path, kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"

@@ -87,6 +87,9 @@ OF_CLAIMS: dict[str, Callable[[Report], Any]] = {
     "verdict without its bound": put(verdict_of, "bound", None),
 }
 OF_RUNS: dict[str, Callable[[Report], Any]] = {
+    "training left out": remove(lambda report: report["mechanisms"], 0),
+    "training renamed": put(lambda report: report["mechanisms"][0], "name", "production-model"),
+    "game left out": remove(lambda report: report["mechanisms"][1]["games"], 1),
     "courses left out": put(training_of, "trajectories", []),
     "end of a course": put(lambda report: training_of(report)["trajectories"][0]["epsilon"], -1, 3.0),
     "claim below what the noise gives": lambda report: [

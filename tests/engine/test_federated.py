@@ -504,6 +504,18 @@ def test_an_adaptive_clip_norm_comes_to_the_quantile_of_the_norms() -> None:
     assert float(norms.ratios[0]) * 0.5 == pytest.approx(3.2, rel=0.15)
 
 
+def test_a_client_that_sends_zeros_moves_the_count_of_an_adaptive_clip_norm_by_one_half() -> None:
+    counts = []
+    for update in (5.0, 0.1, 0.0, torch.nan, None):
+        norms = ClipNorms(
+            AdaptiveClipping(), clients=3, deviation=0.0, clip_norm=1.0, streams=streams([Seed(3)], "n"), like=torch.zeros(1, 2)
+        )
+        clients = [0.1, 5.0] if update is None else [0.1, 5.0, update]
+        norms.take(torch.tensor([[client, 0.0] for client in clients]), torch.zeros(len(clients), dtype=torch.int64))
+        counts.append(float(norms.counts[0]))
+    assert counts == [-0.5, 0.5, 0.0, 0.0, 0.0]
+
+
 def test_the_sum_and_the_count_of_an_adaptive_clip_norm_have_together_the_noise_that_is_claimed() -> None:
     settings, claimed = AdaptiveClipping(share=0.2), 3.0
     one = replace(job(noise=claimed, rounds=300, canaries=1), included=np.array([[True], [False]]))

@@ -71,11 +71,14 @@ class ClipNorms:
         self.counts = torch.zeros_like(self.ratios)
 
     def take(self, updates: Tensor, owners: Tensor) -> Tensor:
-        """Return updates `(k, width)` over the ratio of their federation, and count them."""
+        """Return updates `(k, width)` over the ratio of their federation, and count them.
+
+        An update of zeros adds 0, as a client does that is left out: sending zeros in its place moves a count by 1/2 as well.
+        """
         scaled = updates / self.ratios[owners].to(updates.dtype).unsqueeze(1)
         norms = torch.linalg.vector_norm(scaled, dim=1, dtype=torch.float64)
         short = norms <= self.clip_norm
-        self.counts.index_add_(0, owners, short.double() - 0.5)
+        self.counts.index_add_(0, owners, torch.where(norms > 0, short.double() - 0.5, 0.0))
         return scaled
 
     def count_noise(self) -> Tensor:

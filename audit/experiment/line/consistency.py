@@ -153,6 +153,39 @@ def comparisons_agree(at: At) -> bool:
     return at.report.comparisons == max(count, 1) or (reasons and at.report.comparisons > count)
 
 
+def trainings_agree(at: At) -> bool:
+    """Return whether each training of a run is one of its config, and each attack of the config's games is there.
+
+    Parties share a training's name, followed by what they see, and its attacks.
+    """
+    if at.kind != "run":
+        return True
+    results = {str(part["name"]): list[Any]() for part in at.get("mechanisms", ())}
+    for result in at.report.mechanisms:
+        name = next((name for name in results if result.name == name or result.name.startswith(f"{name} (")), None)
+        if name is None:
+            return False
+        results[name].append(result)
+    for game in at.get("games", ()):
+        for name in game.get("mechanisms") or results:
+            played = {
+                attack.scorer
+                for result in results[name]
+                for part in result.games
+                if part.name == game["name"]
+                for attack in part.attacks
+            }
+            excused = any(
+                row.status == "failed" or row.code == f"left-out-{game['name']}"
+                for result in results[name]
+                for row in result.checks
+            )
+            wanted = {part.get("name") or part["kind"] for part in game.get("scorers") or ()}
+            if not excused and not (played and wanted <= played):
+                return False
+    return all(results.values())
+
+
 def gates_agree(at: At) -> bool:
     """Return whether gates are those of the config and the command; a command may leave some to a file of options."""
     command, policy = at.report.provenance.command, {k: float(v) for k, v in at.get("policy", {}).items() if v is not None}
@@ -355,6 +388,7 @@ TOP: tuple[Rule, ...] = (
     ("title", lambda at: at.kind != "run" or at.report.title == (at.get("title") or at.config["name"])),
     ("engagement", lambda at: at.kind != "run" or engagement_agrees(at)),
     ("data", data_agree),
+    ("trainings, games and attacks", trainings_agree),
     ("model", model_agrees),
     ("comparisons", comparisons_agree),
     ("gates", gates_agree),
