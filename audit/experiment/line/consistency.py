@@ -168,20 +168,20 @@ def trainings_agree(at: At) -> bool:
         results[name].append(result)
     for game in at.get("games", ()):
         for name in game.get("mechanisms") or results:
-            played = {
+            scorers = {
                 attack.scorer
                 for result in results[name]
                 for part in result.games
                 if part.name == game["name"]
                 for attack in part.attacks
             }
-            excused = any(
+            has_reason = any(
                 row.status == "failed" or row.code == f"left-out-{game['name']}"
                 for result in results[name]
                 for row in result.checks
             )
-            wanted = {part.get("name") or part["kind"] for part in game.get("scorers") or ()}
-            if not excused and not (played and wanted <= played):
+            expected = {part.get("name") or part["kind"] for part in game.get("scorers") or ()}
+            if not has_reason and not (scorers and expected <= scorers):
                 return False
     return all(results.values())
 
