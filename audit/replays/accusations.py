@@ -170,7 +170,7 @@ def _table(run: ProgramRun) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for path, atom in run.atoms:
         if path.startswith("data") or (
-            path.startswith(("global _", "closure", "self._")) and not path.startswith(("returned", "written"))
+            path.startswith(("global _", "closure", "kept", "self._")) and not path.startswith(("returned", "written"))
         ):
             continue
         table[path] = atom

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays import operations, surviving
+from audit.replays import imports, operations, surviving
 from audit.replays.recording import Recording, Schedule
 from audit.replays.sources import Sources
-from audit.replays.surviving import Surroundings
+from audit.replays.surroundings import Surroundings
 
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
 
@@ -62,31 +62,32 @@ class Program:
     def run(self, data: Any, recording: Recording) -> ProgramRun:
         """Run the program once on a copy of the data; the state outside of it is put back afterwards."""
         with LOCK:
-            return self._run(data, recording)
+            loaded = set(sys.modules)
+            try:
+                return self._run(data, recording, loaded)
+            finally:
+                imports.put_back(loaded, self.sources.places)
 
-    def _run(self, data: Any, recording: Recording) -> ProgramRun:
+    def _run(self, data: Any, recording: Recording, loaded: set[str]) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
         error, result = None, None
         atoms: list[tuple[str, Any]] = []
-        try:
-            torch = _follow_torch(recording)
-            with self.sources.follow(recording) as generator, torch, warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                with surviving.watch() as table:
-                    try:
-                        result = self.function(data, generator) if self.takes_generator else self.function(data)
-                        result = list(result) if inspect.isgenerator(result) else result
-                    except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
-                        error = f"{type(problem).__name__}: {problem}"
-                recording.at_return = True
-                if error is None:
-                    atoms += surviving.leaves(result, "returned")
-                atoms += surviving.leaves(table, "written")
-                atoms += surviving.leaves(data, "data")
-                atoms += self.surroundings.leaves()
-        finally:
-            self.surroundings.restore()
+        follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
+        with follow[0] as generator, follow[1], follow[2], follow[3], self.surroundings.kept():
+            warnings.simplefilter("ignore")
+            with surviving.watch() as table:
+                try:
+                    result = self.function(data, generator) if self.takes_generator else self.function(data)
+                    result = list(result) if inspect.isgenerator(result) else result
+                except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
+                    error = f"{type(problem).__name__}: {problem}"
+            recording.at_return = True
+            if error is None:
+                atoms += surviving.leaves(result, "returned")
+            atoms += surviving.leaves(table, "written")
+            atoms += surviving.leaves(data, "data")
+            atoms += [*self.surroundings.leaves(), *imports.leaves(loaded)]
         self.seconds = max(self.seconds, time.perf_counter() - start)
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)
 

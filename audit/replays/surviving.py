@@ -1,13 +1,16 @@
-"""What a run leaves behind: its result, the data it was given, globals and closures, files, printed lines, log records."""
+"""What a run leaves behind: its result, the data it was given, files, printed lines, log records, warnings, the environment."""
 
 import contextlib
-import copy
 import dataclasses
+import functools
+import hashlib
 import io
 import itertools
+import linecache
 import logging
 import os
 import random
+import re
 import sys
 import types
 import warnings
@@ -16,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from audit.replays import recording as recordings
 from audit.replays.noisy import NoisyArray
 
-_SKIP = (
+SKIP: tuple[type, ...] = (
     types.ModuleType,
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -32,16 +36,17 @@ _SKIP = (
 )
 _DEEPEST = 12
 _STANDARD, _PACKAGE = os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))
-_MOST_ITEMS = 10_000  # of an iterator in the result
+KEPT = "kept"  # begins the path of what a program newly put somewhere: of functions, all that they hold
+MOST_ITEMS = 10_000  # of an iterator in the result, of a container that is copied
 _files: list[dict[str, int]] = []  # of each run that is under way: written files and their size before
 
 
 def _watch_files(event: str, args: tuple[Any, ...]) -> None:
-    if not _files or event not in ("open", "sqlite3.connect") or not isinstance(args[0], str | os.PathLike):
+    if not _files or event not in ("open", "sqlite3.connect") or not isinstance(args[0], str | bytes | os.PathLike):
         return
     mode = "w" if event != "open" else args[1] or ("+" if args[2] & (os.O_WRONLY | os.O_RDWR) else "")
     if set(str(mode)) & set("wax+"):
-        path = os.path.abspath(args[0])
+        path = os.path.abspath(os.fsdecode(args[0]))
         size = os.path.getsize(path) if "a" in str(mode) and os.path.exists(path) else 0
         _files[-1].setdefault(path, size)
 
@@ -58,15 +63,26 @@ def leaves(value: Any, path: str = "", depth: int = 0, ancestors: frozenset[int]
         yield path, (type(value).__name__ if isinstance(value, bool | str | bytes | type(None)) else "int", str(value))
     elif isinstance(value, float | np.floating):
         yield path, float(value)
-    elif id(value) in ancestors or depth > _DEEPEST:
+    elif id(value) in ancestors:
         yield path, "again"
+    elif depth > _DEEPEST:
+        _report_gap(path, f"{path} is deeper than {_DEEPEST} levels")
+        yield path, type(value).__name__
     elif isinstance(value, np.ndarray):
         yield f"{path}.shape", str((value.shape, value.dtype.kind))
-        parts = value.ravel().tolist()
-        for i, part in enumerate(parts):
+        if value.size > MOST_ITEMS and value.dtype.kind in "biuf" and not path.startswith("returned"):
+            yield path, hashlib.blake2b((value + np.zeros((), value.dtype)).tobytes()).hexdigest()  # of both zeros alike
+            return
+        for i, part in enumerate(value.ravel().tolist()):
             yield from leaves(part, f"{path}[{i}]", depth + 1, ancestors | {id(value)})
     else:
         yield from _leaves_inside(value, path, depth + 1, ancestors | {id(value)})
+
+
+def _report_gap(path: str, gap: str) -> None:
+    recording = recordings.active()
+    if recording is not None and not path.startswith("data"):
+        recording.gaps.append(gap)
 
 
 def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int]) -> Iterator[tuple[str, Any]]:  # noqa: PLR0912 (one arm a kind)
@@ -83,10 +99,12 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
     elif hasattr(value, "to_numpy") and hasattr(value, "index"):  # a table of pandas, or a column
         yield f"{path}.labels", repr((list(value.index), list(getattr(value, "columns", []))))
         yield from leaves(value.to_numpy(), path, depth, ancestors)
+    elif isinstance(value, range):
+        yield path, repr(value)
     elif isinstance(value, io.StringIO | io.BytesIO):
         yield path, repr(value.getvalue())
     elif isinstance(value, Iterator) and path.startswith("returned"):
-        yield from leaves(list(itertools.islice(value, _MOST_ITEMS)), path, depth, ancestors)
+        yield from leaves(list(itertools.islice(value, MOST_ITEMS)), path, depth, ancestors)
     elif isinstance(value, Iterator):
         yield path, type(value).__name__
     elif isinstance(value, complex):
@@ -96,10 +114,13 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name), f"{path}.{field.name}", depth, ancestors)
-    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith("returned"):
-        parts = getattr(value, "__self__", None), value.__defaults__, [_content(cell) for cell in value.__closure__ or ()]
-        yield from leaves(parts, path, depth, ancestors)
-    elif isinstance(value, _SKIP):
+    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith(("returned", KEPT)):
+        inner: Any = getattr(value, "__func__", value)
+        parts = getattr(value, "__self__", None), inner.__defaults__, inner.__kwdefaults__, inner.__dict__
+        yield from leaves((*parts, [content(cell) for cell in inner.__closure__ or ()]), path, depth, ancestors)
+    elif isinstance(value, type) and path.startswith(("returned", KEPT)) and is_own_module(value.__module__):
+        yield from leaves({name: part for name, part in vars(value).items() if name[:2] != "__"}, path, depth, ancestors)
+    elif isinstance(value, SKIP):
         yield path, type(value).__name__
     else:
         yield path, type(value).__name__
@@ -111,11 +132,12 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
 def _state_beside(value: Any) -> Any:
     """Return what a value holds that is no attribute of it: slots, the inside of types of other languages."""
     if isinstance(value, Collection) and not hasattr(value, "__dict__"):
-        return list(value)
+        if len(value) > MOST_ITEMS:
+            _report_gap("", f"a {type(value).__name__} of more than {MOST_ITEMS} items")
+        return list(itertools.islice(value, MOST_ITEMS))
     kind: Any = type(value)
     if kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and hasattr(value, "__dict__"):
-        slots = (name for base in kind.__mro__ for name in np.atleast_1d(vars(base).get("__slots__", ())).tolist())
-        return [getattr(value, name, None) for name in slots if name not in ("__dict__", "__weakref__")]
+        return [getattr(value, name, None) for name in slot_names(kind)]
     try:
         reduction = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001  what cannot be written to a file is known by its type alone
@@ -123,99 +145,17 @@ def _state_beside(value: Any) -> Any:
     return reduction if isinstance(reduction, str) else reduction[1:3]
 
 
-def _content(cell: Any) -> Any:
+def slot_names(kind: type) -> list[str]:
+    """Return the attributes that a class keeps beside its dictionary."""
+    slots = [name for base in kind.__mro__ for name in np.atleast_1d(vars(base).get("__slots__", ())).tolist()]
+    return [name for name in slots if name not in ("__dict__", "__weakref__")]
+
+
+def content(cell: Any) -> Any:
+    """Return what a cell of a closure holds, or None."""
     with contextlib.suppress(ValueError):  # a cell that nothing has been put into
         return cell.cell_contents
     return None
-
-
-class Surroundings:
-    """State outside of a program that it can change: globals and classes of the user's code, closure, defaults, its object.
-
-    Attributes:
-        constants: numbers and texts in the code of the program, at which its decisions may flip.
-    """
-
-    def __init__(self, function: Any) -> None:
-        inner = getattr(function, "__func__", function)
-        self.constants: list[Any] = []
-        self.owners: dict[str, tuple[Any, str]] = {}  # where each is kept: in a dictionary, a class or a cell
-        items: dict[str, Any] = {}
-        for owner, name, item in _find_state(function, self.constants):
-            if _is_state(item, name):
-                kind = "class" if isinstance(owner, type) else "closure" if isinstance(owner, types.CellType) else "global"
-                label = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
-                self.owners[f"{kind} {label}"] = owner, "cell_contents" if kind == "closure" else name
-                items[f"{kind} {label}"] = item
-        for i, item in enumerate(getattr(inner, "__defaults__", None) or ()):
-            if _is_state(item, ""):
-                items[f"default {i}"] = item
-        owner = getattr(function, "__self__", None if inner is not function else function)
-        if owner is not None and hasattr(owner, "__dict__") and not isinstance(owner, _SKIP):
-            items["self"] = owner
-        if isinstance(function, types.FunctionType):
-            items["function attributes"] = function.__dict__
-        self.before = {label: (item, _copy(item)) for label, item in items.items()}
-
-    def restore(self) -> None:
-        """Put the state back that was there at first, in place."""
-        for label, (item, backup) in self.before.items():
-            _put_back(item, backup)
-            if label in self.owners and self._current(label) is not item:
-                owner, name = self.owners[label]
-                if not isinstance(owner, dict):
-                    setattr(owner, name, item)
-                elif item is _ABSENT:
-                    owner.pop(name, None)
-                else:
-                    owner[name] = item
-
-    def leaves(self) -> Iterator[tuple[str, Any]]:
-        """Yield the atoms of the state now."""
-        for label in self.before:
-            item = self._current(label)
-            if item is not _ABSENT and not (label in self.owners and (isinstance(item, _SKIP) or callable(item))):
-                yield from leaves(item, label)
-
-    def _current(self, label: str) -> Any:
-        if label not in self.owners:
-            return self.before[label][0]
-        owner, name = self.owners[label]
-        return owner.get(name, _ABSENT) if isinstance(owner, dict) else getattr(owner, name, _ABSENT)
-
-
-_ABSENT = object()  # a name that a program may set
-
-
-def _find_state(function: Any, constants: list[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """Yield owner, name and content of the globals, class attributes and cells that a function of the user's code can reach."""
-    functions: list[Any] = [function]
-    history = set[Any]()
-    while functions:
-        part: Any = functions.pop()
-        part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
-        part = part if hasattr(part, "__code__") or isinstance(part, type) else getattr(type(part), "__call__", None)  # noqa: B004
-        codes: list[Any] = [getattr(part, "__code__", None)]
-        if codes[0] is None or codes[0] in history or not is_own(codes[0].co_filename):
-            continue
-        history.add(codes[0])
-        for name, cell in zip(codes[0].co_freevars, part.__closure__ or (), strict=True):
-            functions.append(_content(cell))
-            yield cell, name, _content(cell)
-        names = part.__globals__
-        for code in codes:
-            codes += [item for item in code.co_consts if isinstance(item, types.CodeType)]
-            constants += [item for item in code.co_consts if type(item) in (int, float, str) and item not in constants]
-            for name in code.co_names:
-                if (id(names), name) in history:
-                    continue
-                history.add((id(names), name))
-                item = names.get(name, _ABSENT)
-                yield names, name, item
-                if isinstance(item, type) and is_own(getattr(sys.modules.get(item.__module__), "__file__", None) or ""):
-                    functions += vars(item).values()
-                    yield from ((item, key, value) for key, value in vars(item).items() if not hasattr(value, "__get__"))
-                functions.append(item)
 
 
 def is_own(file: str) -> bool:
@@ -223,36 +163,10 @@ def is_own(file: str) -> bool:
     return "site-packages" not in file and not file.startswith((_STANDARD, _PACKAGE))
 
 
-def _is_state(item: Any, name: str) -> bool:
-    if name.startswith("__") or isinstance(item, _SKIP) or callable(item) or type(item).__module__ in ("typing", "__future__"):
-        return False
-    return not (isinstance(item, list | dict | set) and len(item) > _MOST_ITEMS)
-
-
-def _copy(item: Any) -> Any:
-    try:
-        return copy.deepcopy(item)
-    except Exception:  # noqa: BLE001  what cannot be copied cannot be put back: it is compared as it is
-        return item
-
-
-def _put_back(item: Any, before: Any) -> None:
-    if item is before:
-        return
-    if isinstance(item, list):
-        item[:] = copy.deepcopy(before)
-    elif isinstance(item, dict | set):
-        item.clear()
-        item.update(copy.deepcopy(before))
-    elif isinstance(item, np.ndarray) and item.flags.writeable:
-        item[...] = before
-    elif isinstance(item, io.StringIO):
-        item.seek(0)
-        item.truncate()
-        item.write(before.getvalue())
-    elif hasattr(item, "__dict__") and not isinstance(item, _SKIP):
-        vars(item).clear()
-        vars(item).update(copy.deepcopy(vars(before)))
+def is_own_module(name: str) -> bool:
+    """True for a module of the user's code; one without a file is so too, unless Python brings it."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return is_own(file) if file else name.partition(".")[0] not in sys.stdlib_module_names
 
 
 class _Records(logging.Handler):
@@ -264,11 +178,24 @@ class _Records(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+def _keep_warning(messages: list[str], message: Any, category: type, file: str, *_: Any) -> None:
+    """Keep a warning of the user's code, whatever line it names; what numpy itself says of a line is none."""
+    frame: Any = sys._getframe(1)
+    while frame.f_code.co_filename == warnings.__file__:
+        frame = frame.f_back
+    first, last, *_ = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    call = "".join(linecache.getlines(frame.f_code.co_filename)[(first or 1) - 1 : last]) or "warn()"
+    by_library = issubclass(category, RuntimeWarning | DeprecationWarning | FutureWarning | PendingDeprecationWarning)
+    by_user = is_own(frame.f_code.co_filename) and (not by_library or re.search(r"warn\w*\s*\(", call))
+    if by_user or (category is UserWarning and is_own(file)):
+        messages.append(str(message))
+
+
 @contextlib.contextmanager
 def watch() -> Iterator[dict[str, Any]]:
     """A scope that keeps printed lines, log records, written files and the environment; they are in the table afterwards."""
     table: dict[str, Any] = {}
-    output, errors, handler, files = io.StringIO(), io.StringIO(), _Records(), dict[str, int]()
+    output, errors, handler, files, messages = io.StringIO(), io.StringIO(), _Records(), dict[str, int](), list[str]()
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -276,13 +203,9 @@ def watch() -> Iterator[dict[str, Any]]:
     _files.append(files)
     environment = dict(os.environ)
     try:
-        with (
-            contextlib.redirect_stdout(output),
-            contextlib.redirect_stderr(errors),
-            warnings.catch_warnings(record=True) as messages,
-        ):
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = functools.partial(_keep_warning, messages)
             yield table
     finally:
         _files.pop()
@@ -294,7 +217,7 @@ def watch() -> Iterator[dict[str, Any]]:
     table |= {f"environment {name}": text for name, text in changes.items()}
     table["printed"], table["logged"] = output.getvalue(), handler.lines
     table["errors"] = [line for line in errors.getvalue().splitlines() if "it/s" not in line]  # bars of progress tell times
-    table["warnings"] = [str(part.message) for part in messages if part.category is UserWarning and is_own(part.filename)]
+    table["warnings"] = messages
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)

@@ -1,0 +1,253 @@
+"""State outside of a program that it can change: what is kept there is seen, and put back after each run."""
+
+import collections
+import contextlib
+import copy
+import io
+import itertools
+import operator
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from audit.replays import recording as recordings
+from audit.replays.surviving import KEPT, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, slot_names
+
+_ABSENT = object()  # a name that a program may set
+
+
+class Surroundings:
+    """Globals, modules and classes that the user's code names, closures, attributes and defaults of functions, its object.
+
+    Attributes:
+        constants: numbers and texts in the code of the program, at which its decisions may flip.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.constants: list[Any] = []
+        self.owners: dict[str, tuple[Any, str]] = {}  # where each is kept: in a dictionary, a class or a cell
+        items: dict[str, Any] = {}
+        self._large: dict[str, tuple[Any, Any]] = {}  # containers of many items, with a copy that shares the items
+        reach = _Reach(function, self.constants)
+        for owner, name, item in reach:
+            if not _is_state(item, name):
+                continue
+            kind = "class" if isinstance(owner, type) else "closure" if isinstance(owner, types.CellType) else "global"
+            label = f"{kind} {owner.__name__}.{name}" if isinstance(owner, type) else f"{kind} {name}"
+            label += "'" * (label in items or label in self._large)  # of another module
+            if isinstance(item, list | dict | set) and len(item) > MOST_ITEMS:
+                self._large[label] = item, copy.copy(item)
+                continue
+            if not isinstance(owner, types.FunctionType):
+                self.owners[label] = owner, "cell_contents" if kind == "closure" else name
+            items[label] = item
+        inner = getattr(function, "__func__", function)
+        owner = getattr(function, "__self__", None if inner is not function else function)
+        if owner is not None and hasattr(owner, "__dict__") and not isinstance(owner, SKIP):
+            items["self"] = owner
+        if isinstance(function, types.FunctionType):
+            items["function attributes"] = function.__dict__
+        self.before = {label: (item, _copy(item)) for label, item in items.items()}
+        self._watched = {(id(owner), name) for owner, name in self.owners.values()}
+        self._spaces = list(reach.spaces.values())
+        self._names: list[dict[str, Any]] = []  # of each of these spaces, when the run began
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """A scope after which the state is as it was before."""
+        self._names = [dict(_names(space)) for space in self._spaces]
+        try:
+            yield
+        finally:
+            self._restore()
+
+    def _restore(self) -> None:
+        """Put the state back that was there at first, in place."""
+        for label, (item, backup) in self.before.items():
+            _put_back(item, backup)
+            if label in self.owners and self._current(label) is not item:
+                owner, name = self.owners[label]
+                _set(owner, name, item)
+        for item, backup in self._large.values():
+            if _holds_others(item, backup):
+                _refill(item, backup)
+        for space, name, earlier, _ in list(self._changes()):
+            _set(space, name, earlier)
+
+    def leaves(self) -> Iterator[tuple[str, Any]]:
+        """Yield the atoms of the state now."""
+        for label in self.before:
+            item = self._current(label)
+            if item is not _ABSENT:
+                by_name = label in self.owners and (isinstance(item, SKIP) or callable(item))
+                yield from leaves(item, f"{KEPT} {label}" if by_name else label)
+        for label, (item, backup) in self._large.items():
+            if _holds_others(item, backup) and (recording := recordings.active()) is not None:
+                recording.gaps.append(f"{label} has more than {MOST_ITEMS} items, and the program changes it")
+        for space, name, _, item in self._changes():
+            if (id(space), name) not in self._watched:
+                label = f"{KEPT} {getattr(space, '__name__', 'global')}.{name}"
+                yield (label, "absent") if item is _ABSENT else (label, "present")
+                if item is not _ABSENT and (_is_own_space(space) or _is_state(item, name)):
+                    yield from leaves(item, label)
+
+    def _changes(self) -> Iterator[tuple[Any, str, Any, Any]]:
+        """Yield space, name, earlier and present content of each name that means something else than when the run began."""
+        for space, before in zip(self._spaces, self._names, strict=False):
+            now = dict(_names(space))
+            for name in [*before, *(name for name in now if name not in before)]:
+                earlier, item = before.get(name, _ABSENT), now.get(name, _ABSENT)
+                if earlier is not item and not (str(name).startswith("__") and name != "__doc__"):
+                    yield space, name, earlier, item
+
+    def _current(self, label: str) -> Any:
+        if label not in self.owners:
+            return self.before[label][0]
+        owner, name = self.owners[label]
+        return owner.get(name, _ABSENT) if isinstance(owner, dict) else getattr(owner, name, _ABSENT)
+
+
+class _Reach:
+    """Owner, name and content of the globals, attributes and cells that a function of the user's code can reach.
+
+    Attributes:
+        spaces: where it can set names: dictionaries of globals, modules, classes and functions, by identity.
+    """
+
+    def __init__(self, function: Any, constants: list[Any]) -> None:
+        self.spaces: dict[int, Any] = {}
+        self._functions, self._constants, self._seen = [function], constants, set[Any]()
+
+    def __iter__(self) -> Iterator[tuple[Any, str, Any]]:
+        while self._functions:
+            part: Any = self._functions.pop()
+            part = getattr(part, "func", getattr(part, "__func__", part))  # of a partial function, of a method
+            if not hasattr(part, "__code__") and not isinstance(part, type):
+                yield from self._class(type(part))
+                part = getattr(type(part), "__call__", None)  # noqa: B004
+            code = getattr(part, "__code__", None)
+            if code is None or code in self._seen or not is_own(code.co_filename):
+                continue
+            self._seen.add(code)
+            self.spaces[id(part)] = part
+            for i, item in enumerate(part.__defaults__ or ()):
+                yield part, f"default {i} of {part.__name__}", item
+            for name, item in (part.__kwdefaults__ or {}).items():
+                yield part, f"default {name} of {part.__name__}", item
+            for name, cell in zip(code.co_freevars, part.__closure__ or (), strict=True):
+                yield from self._content(cell, name, content(cell), set())
+            yield from self._code(code, part.__globals__)
+
+    def _code(self, code: Any, names: dict[str, Any]) -> Iterator[tuple[Any, str, Any]]:
+        self.spaces[id(names)] = names
+        codes = [code]
+        for part in codes:
+            codes += [item for item in part.co_consts if isinstance(item, types.CodeType)]
+            constants = [item for item in part.co_consts if type(item) in (int, float, str)]
+            self._constants += [item for item in dict.fromkeys(constants) if item not in self._constants]
+            used = {*part.co_names, *(item for item in constants if item in names)}
+            for name in sorted(used):
+                if (id(names), name) not in self._seen:
+                    self._seen.add((id(names), name))
+                    yield from self._content(names, name, names.get(name, _ABSENT), used)
+
+    def _content(self, owner: Any, name: str, item: Any, used: set[str]) -> Iterator[tuple[Any, str, Any]]:
+        yield owner, name, item
+        if isinstance(item, type):
+            yield from self._class(item)
+        elif isinstance(item, types.ModuleType):
+            self.spaces[id(item)] = item
+            table = vars(item)
+            for inner in sorted(used & set(table)) if is_own_module(item.__name__) else ():
+                if (id(table), inner) not in self._seen:
+                    self._seen.add((id(table), inner))
+                    yield from self._content(table, inner, table[inner], used)
+        else:
+            self._functions.append(item)
+
+    def _class(self, kind: type) -> Iterator[tuple[Any, str, Any]]:
+        for base in kind.__mro__:
+            if id(base) in self._seen or base.__flags__ & _IMMUTABLE:
+                continue
+            self._seen.add(id(base))
+            self.spaces[id(base)] = base
+            if is_own_module(base.__module__):
+                self._functions += vars(base).values()
+                yield from ((base, key, value) for key, value in vars(base).items() if not hasattr(value, "__get__"))
+
+
+_IMMUTABLE = 1 << 8  # flag of a class that takes no attribute
+
+
+def _names(space: Any) -> Any:
+    return space if isinstance(space, dict) else vars(space)
+
+
+def _is_own_space(space: Any) -> bool:
+    if isinstance(space, types.ModuleType):
+        return is_own_module(space.__name__)
+    return is_own_module(space.__module__) if isinstance(space, type) else True
+
+
+def _set(owner: Any, name: str, item: Any) -> None:
+    if isinstance(owner, dict | types.FunctionType | types.ModuleType):
+        table = _names(owner)
+        if item is _ABSENT:
+            table.pop(name, None)
+        else:
+            table[name] = item
+    elif item is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, item)
+
+
+def _is_state(item: Any, name: str) -> bool:
+    return not (
+        name.startswith("__") or isinstance(item, SKIP) or callable(item) or type(item).__module__ in ("typing", "__future__")
+    )
+
+
+def _holds_others(item: Any, before: Any) -> bool:
+    """True if a container holds other items than its copy, by identity."""
+    if isinstance(item, set):
+        return bool(item != before)
+    parts = [itertools.chain(part, part.values() if isinstance(part, dict) else ()) for part in (item, before)]
+    return len(item) != len(before) or any(map(operator.is_not, *parts))
+
+
+def _copy(item: Any) -> Any:
+    try:
+        return copy.deepcopy(item)
+    except Exception:  # noqa: BLE001  what cannot be copied cannot be put back: it is compared as it is
+        return item
+
+
+def _refill(item: Any, before: Any) -> None:
+    item.clear()
+    (item.extend if isinstance(item, list | collections.deque) else item.update)(before)
+
+
+def _put_back(item: Any, before: Any) -> None:
+    if item is before or type(item) is not type(before):
+        return
+    if isinstance(item, tuple):
+        for part, earlier in zip(item, before, strict=True):
+            _put_back(part, earlier)
+    elif isinstance(item, list | dict | set | collections.deque):
+        _refill(item, copy.deepcopy(before))
+    elif isinstance(item, np.ndarray) and item.flags.writeable:
+        item[...] = before
+    elif isinstance(item, io.StringIO | io.BytesIO):
+        item.seek(0)
+        item.truncate()
+        item.write(before.getvalue())  # type: ignore[arg-type]
+    elif not isinstance(item, SKIP):
+        if hasattr(item, "__dict__"):
+            vars(item).clear()
+            vars(item).update(copy.deepcopy(vars(before)))
+        for name in slot_names(type(item)):
+            with contextlib.suppress(AttributeError):  # a slot that holds nothing
+                object.__setattr__(item, name, copy.deepcopy(getattr(before, name)))
