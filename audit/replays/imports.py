@@ -2,7 +2,7 @@
 
 import random
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,32 +13,32 @@ from audit.replays.generators import FollowedGenerator, FollowedRandom, Followed
 _MAKERS = {FollowedGenerator: np.random.default_rng, FollowedRandomState: np.random.RandomState, FollowedRandom: random.Random}
 
 
-def leaves(loaded: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the atoms of the numbers, texts and containers in the user's modules that are not among those loaded before."""
-    for name in _new_own(loaded):
+def leaves(earlier: set[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the atoms of the numbers, texts and containers in the user's modules that are not among the earlier ones."""
+    for name in _new_own(earlier):
         for key, item in list(vars(sys.modules[name]).items()):
             if not key.startswith("__") and not isinstance(item, surviving.SKIP) and not callable(item):
-                yield from surviving.leaves(item, f"{surviving.KEPT} {name}.{key}")
+                yield from surviving.leaves(item, f"{surviving.MEMORY} {name}.{key}")
 
 
-def put_back(loaded: Collection[str], places: list[tuple[dict[str, Any], str, Any]]) -> None:
+def put_back(earlier: set[str], places: list[tuple[dict[str, Any], str, Any]]) -> None:
     """Forget the user's modules, which the next run imports again, and give those of libraries what they would hold otherwise.
 
     Args:
-        loaded: names of the modules before the run.
+        earlier: names of the modules before the run.
         places: where sources of randomness are replaced in each run; those of libraries are added.
     """
-    for name in _new_own(loaded):
+    for name in _new_own(earlier):
         module, parent = sys.modules.pop(name), sys.modules.get(name.rpartition(".")[0])
         if parent is not None and getattr(parent, last := name.rpartition(".")[2], None) is module:
             delattr(parent, last)
-    new = [name for name in sys.modules if name not in loaded]
-    earlier = {(id(item), key): table[key] for table, key, item in places if key in table} if new else {}
-    by_item = {item: original for (item, _), original in earlier.items()}
+    new = _new(earlier)
+    originals = {(id(item), key): table[key] for table, key, item in places if key in table} if new else {}
+    by_item = {item: original for (item, _), original in originals.items()}
     for name in new:
         table = getattr(sys.modules[name], "__dict__", {})
         for key, item in list(table.items()):
-            original = earlier.get((id(item), key), by_item.get(id(item)))
+            original = originals.get((id(item), key), by_item.get(id(item)))
             if original is None and type(item) in _MAKERS:
                 original = _MAKERS[type(item)]()
             if original is not None:
@@ -46,6 +46,10 @@ def put_back(loaded: Collection[str], places: list[tuple[dict[str, Any], str, An
                 places.append((table, key, item))
 
 
-def _new_own(loaded: Collection[str]) -> list[str]:
-    new = [name for name in sys.modules if name not in loaded and surviving.is_own_module(name)]
+def _new(earlier: set[str]) -> list[str]:
+    return sorted(sys.modules.keys() - earlier) if len(sys.modules) != len(earlier) else []
+
+
+def _new_own(earlier: set[str]) -> list[str]:
+    new = [name for name in _new(earlier) if surviving.is_own_module(name)]
     return [name for name in new if str(getattr(sys.modules[name], "__file__", None) or ".py").endswith(".py")]

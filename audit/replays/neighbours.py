@@ -267,11 +267,10 @@ class RecordList:
 
     def _take_keys(self, places: Sequence[int]) -> Any:
         """Return a dictionary of the records at these places; one that is taken again has a key of its own."""
-        items, table = list(self.data.items()), dict[Any, Any]()
-        used = dict(self.data)
+        items, table, keys = list(self.data.items()), dict[Any, Any](), dict(self.data)
         for i in places:
-            key = _new_key(used) if items[i][0] in table else items[i][0]
-            table[key] = used[key] = items[i][1]
+            key = _new_key(keys) if items[i][0] in table else items[i][0]
+            table[key] = keys[key] = items[i][1]
         return table
 
     def _join(self, lines: Sequence[str]) -> str:

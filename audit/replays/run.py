@@ -62,19 +62,19 @@ class Program:
     def run(self, data: Any, recording: Recording) -> ProgramRun:
         """Run the program once on a copy of the data; the state outside of it is put back afterwards."""
         with LOCK:
-            loaded = set(sys.modules)
+            modules = set(sys.modules)
             try:
-                return self._run(data, recording, loaded)
+                return self._run(data, recording, modules)
             finally:
-                imports.put_back(loaded, self.sources.places)
+                imports.put_back(modules, self.sources.places)
 
-    def _run(self, data: Any, recording: Recording, loaded: set[str]) -> ProgramRun:
+    def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
         error, result = None, None
         atoms: list[tuple[str, Any]] = []
         follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
-        with follow[0] as generator, follow[1], follow[2], follow[3], self.surroundings.kept():
+        with follow[0] as generator, follow[1], follow[2], follow[3], self.surroundings.scope():
             warnings.simplefilter("ignore")
             with surviving.watch() as table:
                 try:
@@ -87,7 +87,7 @@ class Program:
                 atoms += surviving.leaves(result, "returned")
             atoms += surviving.leaves(table, "written")
             atoms += surviving.leaves(data, "data")
-            atoms += [*self.surroundings.leaves(), *imports.leaves(loaded)]
+            atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.perf_counter() - start)
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)
 

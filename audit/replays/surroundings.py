@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import recording as recordings
-from audit.replays.surviving import KEPT, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, slot_names
+from audit.replays.surviving import MEMORY, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, slot_names
 
 _ABSENT = object()  # a name that a program may set
 
@@ -50,12 +50,12 @@ class Surroundings:
         if isinstance(function, types.FunctionType):
             items["function attributes"] = function.__dict__
         self.before = {label: (item, _copy(item)) for label, item in items.items()}
-        self._watched = {(id(owner), name) for owner, name in self.owners.values()}
+        self._places = {(id(owner), name) for owner, name in self.owners.values()}
         self._spaces = list(reach.spaces.values())
         self._names: list[dict[str, Any]] = []  # of each of these spaces, when the run began
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
+    def scope(self) -> Iterator[None]:
         """A scope after which the state is as it was before."""
         self._names = [dict(_names(space)) for space in self._spaces]
         try:
@@ -71,7 +71,7 @@ class Surroundings:
                 owner, name = self.owners[label]
                 _set(owner, name, item)
         for item, backup in self._large.values():
-            if _holds_others(item, backup):
+            if _has_changes(item, backup):
                 _refill(item, backup)
         for space, name, earlier, _ in list(self._changes()):
             _set(space, name, earlier)
@@ -82,13 +82,14 @@ class Surroundings:
             item = self._current(label)
             if item is not _ABSENT:
                 by_name = label in self.owners and (isinstance(item, SKIP) or callable(item))
-                yield from leaves(item, f"{KEPT} {label}" if by_name else label)
+                yield from leaves(item, f"{MEMORY} {label}" if by_name else label)
         for label, (item, backup) in self._large.items():
-            if _holds_others(item, backup) and (recording := recordings.active()) is not None:
+            if _has_changes(item, backup) and (recording := recordings.active()) is not None:
                 recording.gaps.append(f"{label} has more than {MOST_ITEMS} items, and the program changes it")
         for space, name, _, item in self._changes():
-            if (id(space), name) not in self._watched:
-                label = f"{KEPT} {getattr(space, '__name__', 'global')}.{name}"
+            table = vars(space) if isinstance(space, types.ModuleType) else space
+            if (id(table), name) not in self._places:
+                label = f"{MEMORY} {getattr(space, '__name__', 'global')}.{name}"
                 yield (label, "absent") if item is _ABSENT else (label, "present")
                 if item is not _ABSENT and (_is_own_space(space) or _is_state(item, name)):
                     yield from leaves(item, label)
@@ -96,9 +97,12 @@ class Surroundings:
     def _changes(self) -> Iterator[tuple[Any, str, Any, Any]]:
         """Yield space, name, earlier and present content of each name that means something else than when the run began."""
         for space, before in zip(self._spaces, self._names, strict=False):
-            now = dict(_names(space))
-            for name in [*before, *(name for name in now if name not in before)]:
-                earlier, item = before.get(name, _ABSENT), now.get(name, _ABSENT)
+            present = _names(space)
+            if len(present) == len(before) and all(map(operator.is_, present.values(), before.values())):
+                continue
+            present = dict(present)
+            for name in [*before, *(name for name in present if name not in before)]:
+                earlier, item = before.get(name, _ABSENT), present.get(name, _ABSENT)
                 if earlier is not item and not (str(name).startswith("__") and name != "__doc__"):
                     yield space, name, earlier, item
 
@@ -118,7 +122,7 @@ class _Reach:
 
     def __init__(self, function: Any, constants: list[Any]) -> None:
         self.spaces: dict[int, Any] = {}
-        self._functions, self._constants, self._seen = [function], constants, set[Any]()
+        self._functions, self._constants, self._history = [function], constants, set[Any]()
 
     def __iter__(self) -> Iterator[tuple[Any, str, Any]]:
         while self._functions:
@@ -128,9 +132,9 @@ class _Reach:
                 yield from self._class(type(part))
                 part = getattr(type(part), "__call__", None)  # noqa: B004
             code = getattr(part, "__code__", None)
-            if code is None or code in self._seen or not is_own(code.co_filename):
+            if code is None or code in self._history or not is_own(code.co_filename):
                 continue
-            self._seen.add(code)
+            self._history.add(code)
             self.spaces[id(part)] = part
             for i, item in enumerate(part.__defaults__ or ()):
                 yield part, f"default {i} of {part.__name__}", item
@@ -141,37 +145,37 @@ class _Reach:
             yield from self._code(code, part.__globals__)
 
     def _code(self, code: Any, names: dict[str, Any]) -> Iterator[tuple[Any, str, Any]]:
-        self.spaces[id(names)] = names
+        self.spaces.setdefault(id(names), names)
         codes = [code]
         for part in codes:
             codes += [item for item in part.co_consts if isinstance(item, types.CodeType)]
             constants = [item for item in part.co_consts if type(item) in (int, float, str)]
             self._constants += [item for item in dict.fromkeys(constants) if item not in self._constants]
-            used = {*part.co_names, *(item for item in constants if item in names)}
-            for name in sorted(used):
-                if (id(names), name) not in self._seen:
-                    self._seen.add((id(names), name))
-                    yield from self._content(names, name, names.get(name, _ABSENT), used)
+            vocabulary = {*part.co_names, *(item for item in constants if item in names)}
+            for name in sorted(vocabulary):
+                if (id(names), name) not in self._history:
+                    self._history.add((id(names), name))
+                    yield from self._content(names, name, names.get(name, _ABSENT), vocabulary)
 
-    def _content(self, owner: Any, name: str, item: Any, used: set[str]) -> Iterator[tuple[Any, str, Any]]:
+    def _content(self, owner: Any, name: str, item: Any, vocabulary: set[str]) -> Iterator[tuple[Any, str, Any]]:
         yield owner, name, item
         if isinstance(item, type):
             yield from self._class(item)
         elif isinstance(item, types.ModuleType):
-            self.spaces[id(item)] = item
             table = vars(item)
-            for inner in sorted(used & set(table)) if is_own_module(item.__name__) else ():
-                if (id(table), inner) not in self._seen:
-                    self._seen.add((id(table), inner))
-                    yield from self._content(table, inner, table[inner], used)
+            self.spaces[id(table)] = item
+            for inner in sorted(vocabulary & set(table)) if is_own_module(item.__name__) else ():
+                if (id(table), inner) not in self._history:
+                    self._history.add((id(table), inner))
+                    yield from self._content(table, inner, table[inner], vocabulary)
         else:
             self._functions.append(item)
 
     def _class(self, kind: type) -> Iterator[tuple[Any, str, Any]]:
         for base in kind.__mro__:
-            if id(base) in self._seen or base.__flags__ & _IMMUTABLE:
+            if id(base) in self._history or base.__flags__ & _IMMUTABLE:
                 continue
-            self._seen.add(id(base))
+            self._history.add(id(base))
             self.spaces[id(base)] = base
             if is_own_module(base.__module__):
                 self._functions += vars(base).values()
@@ -210,7 +214,7 @@ def _is_state(item: Any, name: str) -> bool:
     )
 
 
-def _holds_others(item: Any, before: Any) -> bool:
+def _has_changes(item: Any, before: Any) -> bool:
     """True if a container holds other items than its copy, by identity."""
     if isinstance(item, set):
         return bool(item != before)

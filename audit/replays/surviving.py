@@ -36,7 +36,7 @@ SKIP: tuple[type, ...] = (
 )
 _DEEPEST = 12
 _STANDARD, _PACKAGE = os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))
-KEPT = "kept"  # begins the path of what a program newly put somewhere: of functions, all that they hold
+MEMORY = "kept"  # begins the path of what a program newly put somewhere: of functions, all that they hold
 MOST_ITEMS = 10_000  # of an iterator in the result, of a container that is copied
 _files: list[dict[str, int]] = []  # of each run that is under way: written files and their size before
 
@@ -114,11 +114,11 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name), f"{path}.{field.name}", depth, ancestors)
-    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith(("returned", KEPT)):
+    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith(("returned", MEMORY)):
         inner: Any = getattr(value, "__func__", value)
         parts = getattr(value, "__self__", None), inner.__defaults__, inner.__kwdefaults__, inner.__dict__
         yield from leaves((*parts, [content(cell) for cell in inner.__closure__ or ()]), path, depth, ancestors)
-    elif isinstance(value, type) and path.startswith(("returned", KEPT)) and is_own_module(value.__module__):
+    elif isinstance(value, type) and path.startswith(("returned", MEMORY)) and is_own_module(value.__module__):
         yield from leaves({name: part for name, part in vars(value).items() if name[:2] != "__"}, path, depth, ancestors)
     elif isinstance(value, SKIP):
         yield path, type(value).__name__
