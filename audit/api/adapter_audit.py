@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audit.core.data import Array
 from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
@@ -76,17 +77,21 @@ def examine_adapter(
         after, before = trained_language.compare(
             folder, base, lambda module: secret_log_probabilities(module, encode, pieces), find_device(device)
         )
-    if np.array_equal(after, before):
-        raise ExecutionMismatch(
-            f"{folder} changes no log-probability of any canary: an adapter that is not connected, or a learning rate of 0; "
-            "the audit is invalid"
-        )
+    _refuse_unchanged(after, before, folder)
     settings = settings or inspection.Settings(title="A model trained elsewhere")
     form = "the folder's chat template" if is_chat else "plain text"
     scoring_note = f"Scores: log-probability of a secret under {folder.name} minus that under {base.name}, in {form}."
     return canary_scores.examine_canaries(
         after - before, texts, coins or canary_scores.CoinKnowledge(), settings, name=place.name, remarks=(scoring_note,)
     )
+
+
+def _refuse_unchanged(after: Array, before: Array, folder: Path) -> None:
+    """Raise `ExecutionMismatch` if a trained model scores everything as its base does."""
+    if np.array_equal(after, before):
+        raise ExecutionMismatch(
+            f"{folder} changes no log-probability: an adapter that is not connected, or a rate of 0; the audit is invalid"
+        )
 
 
 def _attack_texts(
@@ -120,6 +125,7 @@ def _attack_texts(
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
         _, before = trained_language.compare(folder, base, score, find_device(device))
     targets, columns = attacked[0]
+    _refuse_unchanged(columns["loss"], before, folder)
     columns = {**columns, "reference": columns["loss"] - before}
     return canary_scores.examine_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)
 

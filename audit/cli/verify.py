@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 VERIFICATION_FAILURE = 1
 UNCHECKED_WORDS = {  # what nothing else in a folder decides, by the key in report.json under which it stands
     "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
-    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets", "watched": "games that stop early",
+    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets",
+    "watched": "bounds and verdicts of games that stop early",
     "risks": "baselines, closeness and sizes of tables", "records": "names and labels of records", "notes": "notes",
     "canary": "what canaries are", "preflight": "the first look at scores", "engagement": "engagement", "ledger": "ledger",
     "source": "name, hash and origin of the data", "command": "command, commit and platform", "model": "name of the model",

@@ -64,9 +64,8 @@ def attack_texts(
     shots = set(random.permutation(outside)[:SHOTS].tolist())
     targets = [text for number, text in enumerate(texts) if number not in shots]
     contents = [text.text for text in targets]
-    longest = max(contents, key=len)
     befores = ["".join(f"{texts[number].text}\n\n" for number in sorted(shots)[:count]) for count in range(SHOTS, 0, -1)]
-    before = next((text for text in befores if fits is None or fits(text + longest)), "")
+    before = next((text for text in befores if fits is None or all(fits(text + content) for content in contents)), "")
     plain = scorer([("", content) for content in contents])
     means = _means(plain)
     near = scorer([("", text) for content in contents for text in exchange_words(content, contents, random)])
@@ -84,7 +83,7 @@ def attack_texts(
     if before:
         columns["recall"] = _means(scorer([(before, content) for content in contents])) / np.minimum(means, -1e-12)
     else:
-        logging.getLogger(__name__).warning("recall is left out: not one text fits into the model before the longest one")
+        logging.getLogger(__name__).warning("recall is left out: not one text fits into the model before each of the others")
     sharp = [values.standardised for values in plain if values.standardised is not None]
     if len(sharp) == len(plain):
         columns["min_k_plus_plus"] = _lowest(sharp)
