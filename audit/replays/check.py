@@ -6,11 +6,12 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from audit.replays.accusations import Accusation, certain_difference, exceeded_law
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences, compare
-from audit.replays.decisions import decided_loss
+from audit.replays.decisions import decided_loss, enumerated_loss
 from audit.replays.recording import CHOICE, EVENT, NUMBER, NoiseRows, Recording, Schedule
 from audit.replays.run import Program, ProgramRun
 
@@ -137,24 +138,45 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
             passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
         worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
         if passes:
-            return _result(name, pair, worst, claim, ReplayVerdict.PROVED)
+            kept = (attempts or replays)[0]  # noise kept to the end
+            return _by_law(program, pair, kept, claim, name) or _result(name, pair, worst, claim, ReplayVerdict.PROVED)
         attempts.append(next(attempt for attempt in replays if not _passes(attempt[1], claim)))
-    only_decides = all(entry.kind in (EVENT, CHOICE) for entry in attempts[0][0][0].recording.releases)
-    decided = decided_loss(program, pair, claim) if claim.mu is None and only_decides else None
-    if decided is not None:
-        loss, exact = decided
-        if loss <= claim.epsilon * (1 + 1e-6) + 1e-9:
-            result = _result(name, pair, attempts[0], claim, ReplayVerdict.PROVED)
-            return replace(result, loss=loss, exact=exact)
-        if exact and loss > claim.epsilon * (1 + 1e-5) + 1e-7:
-            reason = f"what is returned costs epsilon {loss:.4g}; claimed {claim}"
-            return _refutation(name, pair, attempts[0][0], Accusation(reason=reason, loss=loss, method="law of all decisions"))
+    if (by_law := _by_law(program, pair, attempts[0], claim, name)) is not None:
+        return by_law
+    bound = decided_loss(program, pair, claim) if claim.mu is None and _only_decides(attempts[0]) else None
+    if bound is not None and bound <= claim.epsilon * (1 + 1e-6) + 1e-9:
+        result = _result(name, pair, attempts[0], claim, ReplayVerdict.PROVED)
+        return replace(result, loss=bound, exact=False)
     accusation, runs = _accuse(program, attempts, claim)
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
     best = min(attempts, key=lambda attempt: _loss(attempt[1], claim))
     is_followed = not best[1].gaps and not hides_randomness(program, best[2][0], best[0][0].recording.schedule)
     return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
+
+
+def _only_decides(attempt: Attempt) -> bool:
+    """True if nothing is released but decisions."""
+    return all(entry.kind in (EVENT, CHOICE) for run in attempt[0] for entry in run.recording.releases)
+
+
+def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim, name: str) -> PairResult | None:
+    """Return the result by the law of all decisions, None if that is not known or says nothing of the claim."""
+    found = enumerated_loss(program, pair, claim) if _only_decides(attempt) else None
+    if found is None:
+        return None
+    loss, is_sure = found
+    if claim.mu is not None:  # the least mu that covers all programs of that epsilon
+        loss = 2 * float(ndtri(1 / (1 + math.exp(-loss))))
+        claimed, is_sure = claim.mu, is_sure and math.isinf(loss)
+    else:
+        claimed = claim.epsilon
+    reason = f"what is returned costs {'mu' if claim.mu is not None else 'epsilon'} {loss:.4g}; claimed {claim}"
+    if loss <= claimed * (1 + 1e-6) + 1e-9:
+        return replace(_result(name, pair, attempt, claim, ReplayVerdict.PROVED), loss=loss, exact=claim.mu is None)
+    if is_sure and loss > claimed * (1 + 1e-5) + 1e-7:
+        return _refutation(name, pair, attempt[0], Accusation(reason=reason, loss=loss, method="law of all decisions"))
+    return replace(_result(name, pair, attempt, claim, ReplayVerdict.BOUND), loss=loss, exact=False, reason=reason)
 
 
 def _replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Attempt:

@@ -6,7 +6,7 @@ enumerated: all of them, or, since coins that the data do not move may be held f
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,28 +41,74 @@ class DecisionPath:
         return [float(logs[outcome]) for outcome, logs in zip(self.outcomes[start:end], self.logs[start:end], strict=True)]
 
 
-Law = dict[str, float]  # of results
+Law = dict[str, float]  # log probabilities of results
+Word = tuple[int, int, int]  # the first decision, their number, and the fewest in their place
+Deadline = tuple[float, float]  # of the processor and of the clock
 
 
-def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) -> tuple[float, bool] | None:
-    """Return epsilon at delta of a pair and whether it is exact, or only of the paths that were tried; None if not known."""
-    paths = [_follow(program, pair[0], None, seed) for seed in _PATHS] if program.undecided < _FAILURES else [None]
-    first = paths[0]
-    again = None if first is None or not first.outcomes else _follow(program, pair[0], first.outcomes, 99)
-    if first is None or again is None or again.result != first.result:
-        return None  # it does something else with its noise, or some noise is not followed
-    bound = 0.0
-    for path in paths:
-        if math.isfinite(bound):
-            bound = max(bound, math.inf if path is None else _conditional_loss(program, pair, path.outcomes, claim.delta))
-    if bound <= claim.epsilon * (1 + 1e-6) + 1e-9:
-        return bound, False
-    end = time.process_time() + _SECONDS
-    laws = [_law(program, data, ((), ()), 0, end) for data in pair]
-    if laws[0] is not None and laws[1] is not None:
-        return _epsilon(laws[0][0], laws[1][0], claim.delta), True
-    program.undecided += 1
-    return (bound, False) if math.isfinite(bound) else None
+def enumerated_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) -> tuple[float, bool] | None:
+    """Return epsilon at delta of a pair by the law of all decisions, and if it is beyond rounding; None if they are many."""
+    if not all(_only_decides(program, data) for data in pair):
+        return None
+    end, laws = _deadline(), list[Law]()
+    for data in pair:
+        found = _law(program, data, ((), ()), 0, end)
+        if found is None:
+            return None
+        laws.append(found[0])
+    return _epsilon(laws[0], laws[1], claim.delta)
+
+
+def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) -> float | None:
+    """Return a bound of epsilon at delta of a pair: the largest by the words of the paths that were tried, None if not known.
+
+    Tried are the paths of a few seeds, then each of their decisions with another outcome: one path without a bound is enough
+    for none.
+    """
+    if program.undecided >= _FAILURES or not _only_decides(program, pair[0]):
+        return None
+    bound, most, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline()
+    hint: Word | None = None
+    for outcomes in _forced_paths(program, pair, end):
+        loss, hint = (
+            (math.inf, None) if outcomes is None else _conditional_loss(program, pair, outcomes, claim.delta, hint, most)
+        )
+        bound = max(bound, loss)
+        if bound > most:
+            break
+    if math.isinf(bound):
+        program.undecided += 1
+        return None
+    return bound
+
+
+def _only_decides(program: Program, data: Any) -> bool:
+    """False if a program does something else with its noise, or some noise is not followed."""
+    first = _follow(program, data, None)
+    again = None if first is None or not first.outcomes else _follow(program, data, first.outcomes, 99)
+    return first is not None and again is not None and again.result == first.result
+
+
+def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Iterator[tuple[int, ...] | None]:
+    """Yield the outcomes of paths: of a few seeds, then of each decision of either data set with each other outcome."""
+    paths = [_follow(program, pair[0], None, seed) for seed in _PATHS]
+    yield from (None if path is None else path.outcomes for path in paths)
+    for path, data in zip([paths[0], _follow(program, pair[1], None, _PATHS[-1] + 1)], pair, strict=True):
+        for place, outcome in enumerate(() if path is None else path.outcomes):
+            for option in np.flatnonzero(np.isfinite(path.logs[place])).tolist() if path is not None else ():
+                if _is_over(end):
+                    return
+                if option != outcome and path is not None:
+                    forced = _follow(program, data, (*path.outcomes[:place], option), 11)
+                    yield None if forced is None else forced.outcomes
+
+
+def _deadline() -> Deadline:
+    return time.process_time() + _SECONDS, time.perf_counter() + 10 * _SECONDS
+
+
+def _is_over(end: Deadline) -> bool:
+    return time.process_time() > end[0] or time.perf_counter() > end[1]
 
 
 def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: int = 1) -> DecisionPath | None:
@@ -75,6 +121,8 @@ def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: i
     for entry in recording.releases:
         if entry.kind == CHOICE and entry.log_probabilities is not None:
             results.append(int(entry.output))
+            if results[-1] >= len(entry.log_probabilities):
+                return None  # handed in for another choice
             logs.append(entry.log_probabilities - np.logaddexp.reduce(entry.log_probabilities))
             continue
         if entry.kind != EVENT:
@@ -88,12 +136,17 @@ def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: i
             row = entry.rows.value[i : i + 1], np.zeros(1), entry.rows.weight[i][used], ("", [recording.laws[names[0]]])
             logs.append(np.array([event_probability.log_all_above(*row, np.array([sign])) for sign in (-1.0, 1.0)]))
             results.append(int(output))
-    atoms = {name: repr(atom) for name, atom in run.atoms if not name.startswith("data")}
+    atoms = {name: _text(atom) for name, atom in run.atoms if not name.startswith("data")}
     return DecisionPath(atoms=atoms, outcomes=tuple(results), logs=tuple(logs))
 
 
+def _text(atom: Any) -> str:
+    """Return a text that is the same for equal numbers."""
+    return repr(int(atom) if isinstance(atom, int | float) and math.isfinite(atom) and atom == int(atom) else atom)
+
+
 def _law(
-    program: Program, data: Any, fixed: tuple[tuple[int, ...], tuple[int, ...]], shortest: int, end: float
+    program: Program, data: Any, fixed: tuple[tuple[int, ...], tuple[int, ...]], shortest: int, end: Deadline
 ) -> tuple[Law, list[float]] | None:
     """Return the law of the result given decisions before and after a word of at least `shortest`, and the chances of those.
 
@@ -108,14 +161,14 @@ def _law(
         runs += 1
         path = _follow(program, data, (*before, *word, *after))
         place = len(before) + len(word)
-        if path is None or runs > (_FEW_RUNS if after else _MOST_RUNS) or time.process_time() > end:
+        if path is None or runs > (_FEW_RUNS if after else _MOST_RUNS) or _is_over(end):
             return None
         rest_logs = [*path.log_probabilities(0, len(before)), *path.log_probabilities(place, len(path.outcomes))]
         complete = len(word) >= shortest and len(path.outcomes) == place + len(after)
         if complete and (rest is None or np.allclose(rest_logs, rest, rtol=1e-9, atol=1e-12)):
             rest = rest_logs
-            chance = math.exp(math.fsum(path.log_probabilities(len(before), place)))
-            law[path.result] = law.get(path.result, 0.0) + chance
+            chance = math.fsum(path.log_probabilities(len(before), place))
+            law[path.result] = float(np.logaddexp(law.get(path.result, -math.inf), chance))
         elif (after and len(word) >= _LONGEST) or len(path.outcomes) <= place:
             return None
         else:
@@ -123,28 +176,42 @@ def _law(
     return (law, rest) if rest is not None else None
 
 
-def _conditional_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float) -> float:
-    """Return the least loss given all decisions but a few in a row, infinite if none is known."""
-    end = time.process_time() + _SECONDS
-    starts = _starts(program, pair, outcomes)
+def _conditional_loss(
+    program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float, hint: Word | None, most: float
+) -> tuple[float, Word | None]:
+    """Return the least loss given all decisions but a few in a row, infinite if none is known, or one of at most `most`, and which; `hint` first."""
+    best: tuple[float, Word | None] = math.inf, None
+    end = _deadline()
+    for start, length, shortest in _words(program, pair, outcomes, hint, end):
+        fixed = outcomes[:start], outcomes[start + length :]
+        laws = [_law(program, data, fixed, shortest, end) for data in pair]
+        if laws[0] is None or laws[1] is None or len(laws[0][1]) != len(laws[1][1]):
+            continue
+        if np.allclose(laws[0][1], laws[1][1], rtol=1e-9, atol=1e-12):
+            loss = _epsilon(laws[0][0], laws[1][0], delta)[0]
+            best = min(best, (loss, (start, length, shortest)), key=lambda found: found[0])
+            if loss <= most:
+                break
+    return best
+
+
+def _words(
+    program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], hint: Word | None, end: Deadline
+) -> Iterator[Word]:
+    if hint is not None and hint[0] + hint[1] <= len(outcomes):
+        yield hint
+    starts = _starts(program, pair, outcomes, end)
     for length, shortest in _WORDS:
-        for start in (place for place in starts if place + length <= len(outcomes)):
-            fixed = outcomes[:start], outcomes[start + length :]
-            laws = [_law(program, data, fixed, shortest, end) for data in pair]
-            if laws[0] is None or laws[1] is None or len(laws[0][1]) != len(laws[1][1]):
-                continue
-            if np.allclose(laws[0][1], laws[1][1], rtol=1e-9, atol=1e-12):
-                loss = _epsilon(laws[0][0], laws[1][0], delta)
-                if math.isfinite(loss):
-                    return loss
-    return math.inf
+        yield from ((start, length, shortest) for start in starts if start + length <= len(outcomes))
 
 
-def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...]) -> list[int]:
+def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
     """Return the decisions that alter in what way the results of the data sets differ."""
     first, before = _difference(program, pair, outcomes)
     starts = []
     for place in range(0 if first is None else min(len(outcomes), _MOST_RUNS)):
+        if _is_over(end):
+            break
         option = (outcomes[place] + 1) % len(first.logs[place]) if first is not None else 0
         if _difference(program, pair, (*outcomes[:place], option, *outcomes[place + 1 :]))[1] != before:
             starts.append(place)
@@ -161,23 +228,23 @@ def _difference(
     return first, {name: (atom, second.atoms.get(name)) for name, atom in first.atoms.items() if second.atoms.get(name) != atom}
 
 
-def _epsilon(first: Law, second: Law, delta: float) -> float:
-    """Return the least epsilon at which both laws differ by no more than delta."""
+def _epsilon(first: Law, second: Law, delta: float) -> tuple[float, bool]:
+    """Return the least epsilon at which both laws differ by no more than delta, and whether that is more than rounding."""
     results = sorted({*first, *second})
-    sides = np.array([[law.get(result, 0.0) for result in results] for law in (first, second)])
+    logs = np.array([[law.get(result, -math.inf) for result in results] for law in (first, second)])
+    sides, one_sided = np.exp(logs), np.isinf(logs).any(axis=0)
+    alone = float(sides[:, one_sided].sum(axis=1).max())
+    if one_sided.any() and (not delta or alone > delta * (1 + 1e-9) + 1e-15):
+        return math.inf, alone > delta + 1e-12
+    largest = float(np.abs(logs[0] - logs[1])[~one_sided].max(initial=0.0))
+    if not delta:
+        return largest, True
 
     def excess(epsilon: float) -> float:
         return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in (sides, sides[::-1]))
 
-    with np.errstate(divide="ignore"):
-        logs = np.abs(np.log(sides[0]) - np.log(sides[1]))
-    largest = float(logs[np.isfinite(logs)].max(initial=0.0))
-    if excess(largest) > delta + 1e-12:
-        return math.inf
-    if not delta:
-        return largest
     low, high = 0.0, largest
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) <= delta else (middle, high)
-    return high
+    return high, True

@@ -90,12 +90,13 @@ def name_law(recording: Recording, draw: int) -> tuple[str, float] | None:
 
 def dependent(recording: Recording, draws: list[int]) -> bool:
     """True if two draws are made of one draw and not known to be independent, as the numbers of Box and Muller are."""
-    owners: dict[int, int] = {}
+    owners: dict[int, list[int]] = {}
     for draw in draws if recording.expressions else []:
         for source in sources(recording, draw):
-            first = owners.setdefault(source, draw)
-            if first != draw and not _is_polar(recording, first, draw):
+            others = owners.setdefault(source, [])
+            if any(not _is_polar(recording, other, draw) for other in others):
                 return True
+            others.append(draw)
     return False
 
 

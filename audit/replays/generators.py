@@ -19,6 +19,8 @@ from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, acti
 _OPAQUE = """permuted beta chisquare dirichlet f hypergeometric logseries multivariate_hypergeometric negative_binomial
     noncentral_chisquare noncentral_f pareto poisson power standard_t triangular vonmises wald weibull zipf bytes multinomial
     rayleigh lognormal random_raw standard_cauchy""".split()  # noqa: SIM905
+_PLAIN_BITS = np.random.PCG64  # whose name is replaced while a program runs
+_SMALL_SEED = 100  # bits, less than the system draws
 _NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
 
 
@@ -213,7 +215,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
 
     def __init__(self, *seed: Any) -> None:
         recording = active()
-        super().__init__(np.random.PCG64(0))
+        super().__init__(_PLAIN_BITS(0))
         if recording is not None and seed:
             _note_seed(recording, self, seed[0])
 
@@ -286,7 +288,8 @@ def _seed_text(seed: Any = None) -> tuple[str, str]:
     """Return the number that a seed is made from, and the seed itself, as texts; "None" if the system drew it."""
     if isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
         sequence: Any = getattr(seed, "seed_seq", seed)
-        source = "None" if _is_fresh(entropy := getattr(sequence, "entropy", None)) else _seed_text(entropy)[0]
+        entropy = getattr(sequence, "entropy", None)
+        source = "None" if _is_fresh(entropy) else _seed_text(entropy)[0]
         return source, f"{source}{getattr(sequence, 'spawn_key', None) or ''}"
     seed = release_inside(seed)
     text = repr(int(seed) if isinstance(seed, np.integer) else seed)
@@ -294,7 +297,35 @@ def _seed_text(seed: Any = None) -> tuple[str, str]:
 
 
 def _is_fresh(entropy: Any) -> bool:
-    return isinstance(entropy, int) and entropy.bit_length() > 100  # drawn from the system
+    """True if the system drew it while the program runs; of a number that was there before nobody knows who did."""
+    if not isinstance(entropy, int) or entropy.bit_length() <= _SMALL_SEED:
+        return False
+    recording = _running()
+    is_given = repr(entropy) in recording.entropies_given
+    if not is_given and entropy not in recording.entropies_drawn:
+        recording.gaps.append("numbers of a generator with a seed from before the run")
+    return not is_given
+
+
+def _noting(kind: Any) -> Any:
+    """Return a class of numpy's sources of bits that notes whether its seed was given or is of the system."""
+
+    def make(self: Any, seed: Any = None, **options: Any) -> None:
+        seed = release_inside(seed)
+        kind.__init__(self, seed, **options)
+        recording = active()
+        if recording is None or isinstance(seed, np.random.SeedSequence):
+            return
+        if seed is None:
+            recording.entropies_drawn.add(getattr(getattr(self, "seed_seq", self), "entropy", None))
+        elif not isinstance(seed, int) or seed not in recording.entropies_drawn:  # a child has that of its parent
+            recording.entropies_given.add(repr(seed))
+
+    return type(kind.__name__, (kind,), {"__init__": make})
+
+
+_BITS = (np.random.SeedSequence, np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
+NOTING = {id(kind): _noting(kind) for kind in _BITS}
 
 
 class FollowedRandom(random.Random):

@@ -9,6 +9,7 @@ releases the numbers.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,12 +24,15 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array `value`, and for each entry which base draws it holds (`index`) with which `weight`, on one more axis."""
 
     __array_priority__ = 1e6
-    __slots__ = ("index", "pure", "recording", "value", "weight")
+    __slots__ = ("__weakref__", "base", "index", "places", "pure", "recording", "value", "views", "weight")
 
     def __init__(self, recording: Recording, value: Any, index: Integers, weight: Array, *, pure: bool = False) -> None:
         self.recording, self.value = recording, np.asarray(value, dtype=np.float64)
         self.index, self.weight = index, weight
         self.pure = pure  # nothing has been added to draws and their multiples
+        self.base: NoisyArray | None = None  # the array that this is a view of, at these places of it
+        self.places: Any = None
+        self.views: list[weakref.ref[NoisyArray]] = []
 
     # what an array has of these names
     shape = property(lambda self: self.value.shape)
@@ -70,17 +74,31 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self._gather(lambda places: places[key])
 
     def __setitem__(self, key: Any, item: Any) -> None:
-        places = np.arange(self.size).reshape(self.shape)
-        new = lift(self.recording, item)
+        places = np.arange(self.size).reshape(self.shape) if self.base is None else self.places
+        base = self if self.base is None else self.base
         targets = places[release_inside(key)]
-        joint = join([self, new], lambda own, item: _overwrite(own, targets, item))
-        self.value, self.index, self.weight, self.pure = joint.value, joint.index, joint.weight, False
+        joint = join([base, lift(self.recording, item)], lambda own, item: _overwrite(own, targets, item))
+        base.value, base.index, base.weight, base.pure = joint.value, joint.index, joint.weight, False
+        rows = base.rows
+        for view in [view for ref in base.views if (view := ref()) is not None]:
+            at = view.places
+            view.value, view.index, view.weight, view.pure = rows.value[at], rows.index[at], rows.weight[at], False
 
     def _gather(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> NoisyArray:
-        """Return entries of this array at the places where `function` puts them."""
-        places = np.asarray(function(np.arange(self.size).reshape(self.shape), *args, **kwargs))
+        """Return entries of this array at the places where `function` puts them: a view if that of numpy is one."""
+        own = np.arange(self.size).reshape(self.shape)
+        places = np.asarray(function(own, *args, **kwargs))
         rows = self.rows
-        return NoisyArray(self.recording, rows.value[places], rows.index[places], rows.weight[places], pure=self.pure)
+        new = NoisyArray(self.recording, rows.value[places], rows.index[places], rows.weight[places], pure=self.pure)
+        if np.may_share_memory(places, own):
+            base = self if self.base is None else self.base
+            new.base, new.places = base, places.copy() if self.base is None else self.places.ravel()[places]
+            base.views = [*(ref for ref in base.views if ref() is not None), weakref.ref(new)]
+        return new
+
+    def scalar(self) -> NoisyArray:
+        """Return the only entry as a number, which nothing alters in place."""
+        return self._gather(np.reshape, ()).__copy__()
 
     def release(self) -> Array:
         """Return plain numbers and record that they left; entries with cancelled noise are data and stay so."""
@@ -146,20 +164,23 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self, order: str = "C") -> NoisyArray:
         return self.__copy__()
 
+    def flatten(self, order: str = "C") -> NoisyArray:
+        return self.ravel(order).__copy__()  # type: ignore[no-any-return]
+
     def astype(self, dtype: Any, **options: Any) -> Any:
         """Return itself for real numbers; integers and the like are released."""
         if np.issubdtype(np.dtype(dtype), np.floating):
-            return self.__copy__()
+            return self if options.get("copy") is False else self.__copy__()
         return self.release().astype(dtype, **options)
 
     def item(self, *place: int) -> Any:
         """Return one entry, released unless it is noise alone."""
         entry = self[place] if place else self
-        return entry.reshape(()) if entry.pure and entry.size == 1 else float(entry)
+        return entry.scalar() if entry.pure and entry.size == 1 else float(entry)
 
     def tolist(self) -> Any:
         """Return the entries as (nested) lists; they keep their noise."""
-        return [row.tolist() if row.ndim else row for row in self] if self.ndim else self
+        return [row.tolist() if row.ndim else row for row in self] if self.ndim else self.scalar()
 
     def fill(self, item: Any) -> None:
         """Overwrite all entries."""
@@ -187,9 +208,21 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise AttributeError(f"'float' object has no attribute '{name}'")
 
 
+def _in_place(ufunc: np.ufunc) -> Any:
+    def method(self: NoisyArray, other: Any) -> Any:  # a number is immutable, other names of it keep what it was
+        return ufunc(self, other) if not self.ndim and self.base is None else ufunc(self, other, out=(self,))
+
+    return method
+
+
+for _name, _ufunc in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}.items():
+    setattr(NoisyArray, f"__i{_name}__", _in_place(_ufunc))
+for _name, _ufunc in {"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "matmul": np.matmul}.items():
+    setattr(NoisyArray, f"__i{_name}__", _in_place(_ufunc))
+
 _NAMES = """all any argmax argmin argpartition argsort clip compress cumprod cumsum diagonal dot max mean min prod ptp ravel
     repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose var""".split()  # noqa: SIM905
-_METHODS = {name: name for name in _NAMES} | {"flatten": "ravel"}
+_METHODS = {name: name for name in _NAMES}
 
 
 def _shape_argument(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:

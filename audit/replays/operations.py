@@ -70,7 +70,7 @@ def _call(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any
     if ufunc is np.negative:
         return _scale(lift(recording, inputs[0]), -1.0)
     if ufunc in _ROUND_FREE:
-        return inputs[0]
+        return lift(recording, inputs[0]).copy()
     if ufunc in _COMPARISONS:
         sign, strict = _COMPARISONS[ufunc]
         first, second = (lift(recording, item) for item in inputs)
@@ -179,8 +179,8 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
     if function in _REARRANGE and isinstance(args[0], NoisyArray):
         return args[0]._gather(function, *args[1:], **kwargs)
     if function in _SPLIT and isinstance(args[0], NoisyArray):
-        places = function(np.arange(args[0].size).reshape(args[0].shape), *args[1:], **kwargs)
-        return [args[0].ravel()[part] for part in places]
+        count = len(function(args[0].value, *args[1:], **kwargs))
+        return [args[0]._gather(lambda places, i=i: function(places, *args[1:], **kwargs)[i]) for i in range(count)]
     if function in _JOIN:
         return join([lift(recording, part) for part in args[0]], lambda *parts: function(list(parts), *args[1:], **kwargs))
     if function in (np.append, np.insert):

@@ -102,6 +102,7 @@ class Recording:
         self.seeds: list[str] = []  # of generators that the program made
         self.drawn_seeds: dict[str, str] = {}  # numbers that it drew and may use as seeds, with the gap that they are else
         self.used_seeds: set[str] = set()
+        self.entropies_given, self.entropies_drawn = set[Any](), set[Any]()  # of sources of bits: by the program, by the system
         self.constants: dict[int, tuple[Any, Any]] = {}  # generators by id whose seed is no secret, with one of plain numbers
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import recording as recordings
-from audit.replays.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replays.generators import NOTING, FollowedGenerator, FollowedRandom, FollowedRandomState
 from audit.replays.noisy import NoisyArray, holds_noise, lift
 from audit.replays.surviving import is_own
 
@@ -65,7 +65,7 @@ class _Float(float, metaclass=_FloatType):
     dtype = np.dtype(np.float64)
 
     def __new__(cls, item: Any = 0.0) -> Any:
-        return item.reshape(()) if isinstance(item, NoisyArray) and item.pure and item.size == 1 else float(item)
+        return item.scalar() if isinstance(item, NoisyArray) and item.pure and item.size == 1 else float(item)
 
 
 def _followed_rvs(rvs: Any) -> Any:
@@ -115,7 +115,7 @@ def replacements() -> dict[int, Any]:
         id(np.random.seed): state.seed,
         id(random.Random): FollowedRandom,
         id(random.SystemRandom): FollowedRandom,
-    }
+    } | NOTING
     for name in dir(np.random):
         function = getattr(np.random, name)
         if isinstance(getattr(function, "__self__", None), np.random.RandomState) and hasattr(state, name):

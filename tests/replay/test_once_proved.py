@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
+import operator
 import os
 import random
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +20,10 @@ import pytest
 import torch
 
 import audit
+from audit.replays import decisions
 from audit.replays.check import ReplayVerdict
+from audit.replays.claims import ReplayClaim
+from audit.replays.run import Program
 from tests.replay.corpus import clip
 
 DATA = {
@@ -119,6 +125,53 @@ def _shared_sign(d: Any, rng: Any) -> list[float]:
     return [float(clip(d).sum() + sign * 20 * rng.exponential()), float(10 * len(d) + sign * 20 * rng.exponential())]
 
 
+def _two_coins(x: Any, rng: Any, truth: float = 0.5) -> int:
+    return int(x > 0.5) if rng.random() < truth else int(rng.random() < 0.5)
+
+
+def _other_name_of_noise(d: Any, rng: Any) -> Any:
+    noise = float(rng.laplace(0, 10))
+    total = noise
+    total += float(clip(d).sum())
+    return total, noise
+
+
+def _other_name_of_an_item(d: Any, rng: Any) -> Any:
+    noise = rng.laplace(0, 10, 1).item()
+    total = noise
+    total += float(clip(d).sum())
+    return total, noise
+
+
+def _written_by(view: Callable[[Any], Any], d: Any, rng: Any) -> Any:
+    out = rng.laplace(0, 0.01, (2, 2))
+    for part in view(out):
+        operator.iadd(part, clip(d).sum())
+    return out
+
+
+def _read_by_a_view(d: Any, rng: Any) -> Any:
+    out = rng.laplace(0, 0.01, 3)
+    view = out[:1]
+    out += clip(d).sum()
+    return view
+
+
+def _polar_and_a_third(d: Any, rng: Any) -> list[float]:
+    u, v = rng.random(), rng.random()
+    radius, sine = 20 * math.sqrt(-math.log(u)), math.sin(2 * math.pi * v)
+    first, second, third = radius * math.cos(2 * math.pi * v), radius * sine, sine * radius
+    return [float(first), float(clip(d).sum() + second), float(10 * len(d) + third)]
+
+
+def _of_a_seed(seed: Any, d: Any) -> float:
+    return float(clip(d).sum() + np.random.default_rng(seed).laplace(0, 10))
+
+
+def _digest(d: Any) -> int:
+    return int.from_bytes(hashlib.sha256(np.asarray(d).tobytes()).digest()[:16], "big")
+
+
 WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "half the noise from a hundred records on": lambda d, r: clip(d).sum() + r.laplace(0, 10 if len(d) < 100 else 5),
     "one value counts a thousand": lambda d, r: _noisy(d, r, clip(d).sum() + 1000 * np.any(clip(d) == 7.25)),
@@ -139,6 +192,21 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "state of the generator": _state_of_the_generator,
     "one normal draw computed twice": _polar,
     "one sign for two draws": _shared_sign,
+    "exact count in a few runs": lambda d, r: [len(d)] if r.integers(16) == 7 else [0],
+    "exact count if three coins agree": lambda d, r: float(len(d)) if all(r.random() < 0.5 for _ in range(3)) else 1.0,
+    "exact count in a few runs, else a response": (
+        lambda d, r: [len(d)] if r.integers(16) == 7 else [_two_coins(len(d) > 4, r, 0.4)]
+    ),
+    "exact count with a chance of 1e-13": lambda d, r: len(d) if r.random() < 1e-13 else 0,
+    "a total by another name of its noise": _other_name_of_noise,
+    "a total by another name of an item": _other_name_of_an_item,
+    "written by a slice": lambda d, r: _written_by(lambda out: [out[:1]], d, r),
+    "written by rows": lambda d, r: _written_by(iter, d, r),
+    "written by another shape": lambda d, r: _written_by(lambda out: [out.reshape(4)[:2]], d, r),
+    "written, read by a slice": _read_by_a_view,
+    "one normal draw, and its two coordinates": _polar_and_a_third,
+    "a public sequence of seeds": lambda d, r: _of_a_seed(np.random.SeedSequence(2**127 - 1), d),
+    "a seed of the data": lambda d, r: _of_a_seed(np.random.PCG64(_digest(d)), d),
 }
 
 
@@ -181,12 +249,15 @@ RIGHT: dict[str, tuple[Callable[[Any, Any], Any], str, float]] = {
         lambda d, r: [int(x > 0.5) if r.random() < 0.75 else int(not x > 0.5) for x in d], "bits", math.log(3),
     ),
     "responses by two coins": (
-        lambda d, r: [int(x > 0.5) if r.random() < 0.5 else int(r.random() < 0.5) for x in d], "bits", math.log(3),
+        lambda d, r: [_two_coins(x, r) for x in d], "bits", math.log(3),
     ),
     "responses of four kinds": (
         lambda d, r: [int(x > 0.5) if r.random() < 5 / 9 else int(r.integers(4)) for x in d], "bits", math.log(6),
     ),
     "permute and flip": (_permute_and_flip, "numbers", 1.0),
+    "a child of a fresh seed": (lambda d, r: _of_a_seed(np.random.SeedSequence().spawn(1)[0], d), "numbers", 1.0),
+    "fresh bits": (lambda d, r: _of_a_seed(np.random.PCG64(), d), "numbers", 1.0),
+    "a copy altered in place": (lambda d, r: operator.iadd(r.laplace(0, 10, 1).copy(), clip(d).sum()), "numbers", 1.0),
     "symmetric noise": (_symmetric, "numbers", 1.0),
 }  # fmt: skip
 
@@ -223,3 +294,43 @@ def test_responses_that_lie_too_seldom_are_refuted_by_the_law_of_all_decisions()
     )
     assert report.verdict is ReplayVerdict.REFUTED
     assert report.worst.loss == pytest.approx(math.log(4), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda d, r: [len(d)] if r.integers(16) == 7 else [_two_coins(len(d) > 4, r)],
+        lambda d, r: [_two_coins(x, r, 0.95 if i else 0.5) for i in [r.random() < 0.08] for x in d],
+        lambda d, r: [_two_coins(x, r) for x in d] + ([float(np.sum(d))] if r.random() < 0.02 else []),
+    ],
+)
+def test_what_a_few_runs_leak_is_in_the_law_or_in_a_forced_path(leak: Callable[[Any, Any], Any]) -> None:
+    data = np.arange(5.0) > 2
+    for records in (1, 5):
+        pair = data[:records].astype(float), np.r_[1.0, data[1:records]]
+        report = audit.replay(
+            leak, [pair, (data.astype(float), data[1:].astype(float))], epsilon=math.log(3), sampling_seconds=0
+        )
+        assert report.verdict is not ReplayVerdict.PROVED, str(report)
+
+
+def test_responses_beside_a_choice_that_the_data_sizes_raise_nothing() -> None:
+    data = DATA["bits"][0]
+    pair = data, data[:4]
+    report = audit.replay(
+        lambda d, r: [[_two_coins(x, r) for x in d], int(r.integers(len(d) + 1))], [pair], epsilon=1.0, sampling_seconds=0
+    )
+    assert report.verdict is not ReplayVerdict.PROVED
+
+
+def test_the_law_of_a_slow_program_is_given_up_in_time() -> None:
+    def slow(d: Any, rng: Any) -> list[int]:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        return [_two_coins(x, rng) for x in d]
+
+    start = time.process_time()
+    data = np.zeros(150)
+    decisions.decided_loss(Program(slow), (data, np.r_[1.0, data[1:]]), ReplayClaim(epsilon=math.log(3)))
+    assert time.process_time() - start < 20
