@@ -20,6 +20,7 @@ from audit.stats import event_probability, unit_laws
 _MOST_RUNS, _FEW_RUNS, _LONGEST = 300, 40, 5  # of an enumeration of all decisions; of a few, and so many in a row
 _SECONDS, _FAILURES = 1.0, 3  # of the processor, for each enumeration; pairs without an answer after which none is looked for
 _WORDS = ((1, 1), (2, 1), (2, 2), (3, 3))  # decisions of the recorded path that are enumerated, and the fewest in their place
+_STARTS = 6  # decisions at which a word may begin
 _PATHS = (1, 2, 3)  # seeds of the decisions that are held fixed
 
 
@@ -42,7 +43,7 @@ class DecisionPath:
 
 
 Law = dict[str, float]  # log probabilities of results
-Word = tuple[int, int, int]  # the first decision, their number, and the fewest in their place
+Code = tuple[int, list[tuple[tuple[int, ...], ...]]]  # the first decision, and the words in its place on either data set
 Deadline = tuple[float, float]  # of the processor and of the clock
 
 
@@ -67,15 +68,24 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     """
     if program.undecided >= _FAILURES or not _only_decides(program, pair[0]):
         return None
-    bound, most, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline()
-    hint: Word | None = None
+    bound, most, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(3 * _SECONDS)
+    codes: list[Code] = []
+    left: list[tuple[int, ...]] = []
     for outcomes in _forced_paths(program, pair, end):
-        loss, hint = (
-            (math.inf, None) if outcomes is None else _conditional_loss(program, pair, outcomes, claim.delta, hint, most)
-        )
-        bound = max(bound, loss)
-        if bound > most:
+        if outcomes is None:
+            bound = math.inf
             break
+        loss = min((_coded_loss(program, pair, outcomes, code, claim.delta) for code in codes), default=math.inf)
+        if loss > most:
+            other, code = _conditional_loss(program, pair, outcomes, claim.delta)
+            codes += [code] if code is not None and other <= most else []
+            loss = min(loss, other)
+        if loss > most and len(left) < _FAILURES:
+            left.append(outcomes)  # the code of another path may do
+        else:
+            bound = max(bound, loss)
+    for outcomes in left:
+        bound = max(bound, min((_coded_loss(program, pair, outcomes, code, claim.delta) for code in codes), default=math.inf))
     if math.isinf(bound):
         program.undecided += 1
         return None
@@ -90,21 +100,25 @@ def _only_decides(program: Program, data: Any) -> bool:
 
 
 def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Iterator[tuple[int, ...] | None]:
-    """Yield the outcomes of paths: of a few seeds, then of each decision of either data set with each other outcome."""
+    """Yield the outcomes of paths: of a few seeds, then of each decision of either data set with each other outcome.
+
+    None is one that cannot be followed, or that all cannot be tried in time.
+    """
     paths = [_follow(program, pair[0], None, seed) for seed in _PATHS]
     yield from (None if path is None else path.outcomes for path in paths)
     for path, data in zip([paths[0], _follow(program, pair[1], None, _PATHS[-1] + 1)], pair, strict=True):
         for place, outcome in enumerate(() if path is None else path.outcomes):
             for option in np.flatnonzero(np.isfinite(path.logs[place])).tolist() if path is not None else ():
                 if _is_over(end):
+                    yield None
                     return
                 if option != outcome and path is not None:
                     forced = _follow(program, data, (*path.outcomes[:place], option), 11)
                     yield None if forced is None else forced.outcomes
 
 
-def _deadline() -> Deadline:
-    return time.process_time() + _SECONDS, time.perf_counter() + 10 * _SECONDS
+def _deadline(seconds: float = _SECONDS) -> Deadline:
+    return time.process_time() + seconds, time.perf_counter() + 10 * seconds
 
 
 def _is_over(end: Deadline) -> bool:
@@ -147,15 +161,15 @@ def _text(atom: Any) -> str:
 
 def _law(
     program: Program, data: Any, fixed: tuple[tuple[int, ...], tuple[int, ...]], shortest: int, end: Deadline
-) -> tuple[Law, list[float]] | None:
-    """Return the law of the result given decisions before and after a word of at least `shortest`, and the chances of those.
+) -> tuple[Law, list[float], tuple[tuple[int, ...], ...]] | None:
+    """Return the law of the result given decisions before and after words of at least `shortest`, their chances, the words.
 
     Words are extended until what comes after them is taken as it was recorded: they are a complete code, so that their
     probabilities add up to 1, and all have the same decisions before and after with the same probabilities.
     """
     (before, after), runs, law = fixed, 0, Law()
     rest: list[float] | None = None
-    words: list[tuple[int, ...]] = [()]
+    words, code = [()], list[tuple[int, ...]]()
     while words:
         word = words.pop()
         runs += 1
@@ -167,42 +181,57 @@ def _law(
         complete = len(word) >= shortest and len(path.outcomes) == place + len(after)
         if complete and (rest is None or np.allclose(rest_logs, rest, rtol=1e-9, atol=1e-12)):
             rest = rest_logs
+            code.append(word)
             chance = math.fsum(path.log_probabilities(len(before), place))
             law[path.result] = float(np.logaddexp(law.get(path.result, -math.inf), chance))
         elif (after and len(word) >= _LONGEST) or len(path.outcomes) <= place:
             return None
         else:
             words += [(*word, option) for option in np.flatnonzero(np.isfinite(path.logs[place])).tolist()]
-    return (law, rest) if rest is not None else None
+    return (law, rest, tuple(code)) if rest is not None else None
 
 
 def _conditional_loss(
-    program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float, hint: Word | None, most: float
-) -> tuple[float, Word | None]:
-    """Return the least loss given all decisions but a few in a row, infinite if none is known, or one of at most `most`, and which; `hint` first."""
-    best: tuple[float, Word | None] = math.inf, None
-    end = _deadline()
-    for start, length, shortest in _words(program, pair, outcomes, hint, end):
-        fixed = outcomes[:start], outcomes[start + length :]
-        laws = [_law(program, data, fixed, shortest, end) for data in pair]
-        if laws[0] is None or laws[1] is None or len(laws[0][1]) != len(laws[1][1]):
-            continue
-        if np.allclose(laws[0][1], laws[1][1], rtol=1e-9, atol=1e-12):
-            loss = _epsilon(laws[0][0], laws[1][0], delta)[0]
-            best = min(best, (loss, (start, length, shortest)), key=lambda found: found[0])
-            if loss <= most:
-                break
-    return best
-
-
-def _words(
-    program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], hint: Word | None, end: Deadline
-) -> Iterator[Word]:
-    if hint is not None and hint[0] + hint[1] <= len(outcomes):
-        yield hint
-    starts = _starts(program, pair, outcomes, end)
+    program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], delta: float
+) -> tuple[float, Code | None]:
+    """Return the least loss given all decisions but a few in a row, infinite if none is known, and the words of these."""
+    starts, end = _starts(program, pair, outcomes, _deadline()), _deadline()
     for length, shortest in _WORDS:
-        yield from ((start, length, shortest) for start in starts if start + length <= len(outcomes))
+        for start in (place for place in starts if place + length <= len(outcomes)):
+            fixed = outcomes[:start], outcomes[start + length :]
+            laws = [_law(program, data, fixed, shortest, end) for data in pair]
+            if laws[0] is None or laws[1] is None or len(laws[0][1]) != len(laws[1][1]):
+                continue
+            if np.allclose(laws[0][1], laws[1][1], rtol=1e-9, atol=1e-12):
+                loss = _epsilon(laws[0][0], laws[1][0], delta)[0]
+                if math.isfinite(loss):
+                    return loss, (start, [laws[0][2], laws[1][2]])
+    return math.inf, None
+
+
+def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], code: Code, delta: float) -> float:
+    """Return the loss given all decisions but a word of another path's code, infinite if that is none on this one."""
+    start, codes = code
+    word = next((word for word in codes[0] if outcomes[start : start + len(word)] == word), None)
+    if word is None:
+        return math.inf
+    laws, rest = list[Law](), None
+    for data, words in zip(pair, codes, strict=True):
+        law = Law()
+        for other in words:
+            path = _follow(program, data, (*outcomes[:start], *other, *outcomes[start + len(word) :]))
+            end = start + len(other)
+            if path is None or len(path.outcomes) != len(outcomes) - len(word) + len(other):
+                return math.inf
+            logs = [*path.log_probabilities(0, start), *path.log_probabilities(end, len(path.outcomes))]
+            if rest is not None and not np.allclose(logs, rest, rtol=1e-9, atol=1e-12):
+                return math.inf
+            rest = logs
+            law[path.result] = float(np.logaddexp(law.get(path.result, -math.inf), sum(path.log_probabilities(start, end))))
+        if abs(float(np.logaddexp.reduce(list(law.values())))) > 1e-9:
+            return math.inf
+        laws.append(law)
+    return _epsilon(laws[0], laws[1], delta)[0]
 
 
 def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
@@ -210,7 +239,7 @@ def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], 
     first, before = _difference(program, pair, outcomes)
     starts = []
     for place in range(0 if first is None else min(len(outcomes), _MOST_RUNS)):
-        if _is_over(end):
+        if len(starts) == _STARTS or _is_over(end):
             break
         option = (outcomes[place] + 1) % len(first.logs[place]) if first is not None else 0
         if _difference(program, pair, (*outcomes[:place], option, *outcomes[place + 1 :]))[1] != before:

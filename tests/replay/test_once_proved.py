@@ -296,6 +296,7 @@ def test_responses_that_lie_too_seldom_are_refuted_by_the_law_of_all_decisions()
     assert report.worst.loss == pytest.approx(math.log(4), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "leak",
     [
@@ -323,6 +324,7 @@ def test_responses_beside_a_choice_that_the_data_sizes_raise_nothing() -> None:
     assert report.verdict is not ReplayVerdict.PROVED
 
 
+@pytest.mark.slow
 def test_the_law_of_a_slow_program_is_given_up_in_time() -> None:
     def slow(d: Any, rng: Any) -> list[int]:
         end = time.process_time() + 0.2
