@@ -138,8 +138,8 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
             passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
         worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
         if passes:
-            kept = (attempts or replays)[0]  # noise kept to the end
-            return _by_law(program, pair, kept, claim, name) or _result(name, pair, worst, claim, ReplayVerdict.PROVED)
+            by_law = _by_law(program, pair, (attempts or replays)[0], claim, name)  # of noise kept to the end
+            return by_law or _result(name, pair, worst, claim, ReplayVerdict.PROVED)
         attempts.append(next(attempt for attempt in replays if not _passes(attempt[1], claim)))
     if (by_law := _by_law(program, pair, attempts[0], claim, name)) is not None:
         return by_law
@@ -162,10 +162,10 @@ def _only_decides(attempt: Attempt) -> bool:
 
 def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim, name: str) -> PairResult | None:
     """Return the result by the law of all decisions, None if that is not known or says nothing of the claim."""
-    found = enumerated_loss(program, pair, claim) if _only_decides(attempt) else None
-    if found is None:
+    answer = enumerated_loss(program, pair, claim) if _only_decides(attempt) else None
+    if answer is None:
         return None
-    loss, is_sure = found
+    loss, is_sure = answer
     if claim.mu is not None:  # the least mu that covers all programs of that epsilon
         loss = 2 * float(ndtri(1 / (1 + math.exp(-loss))))
         claimed, is_sure = claim.mu, is_sure and math.isinf(loss)

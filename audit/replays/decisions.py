@@ -53,10 +53,10 @@ def enumerated_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim)
         return None
     end, laws = _deadline(), list[Law]()
     for data in pair:
-        found = _law(program, data, ((), ()), 0, end)
-        if found is None:
+        answer = _law(program, data, ((), ()), 0, end)
+        if answer is None:
             return None
-        laws.append(found[0])
+        laws.append(answer[0])
     return _epsilon(laws[0], laws[1], claim.delta)
 
 
@@ -68,23 +68,23 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     """
     if program.undecided >= _FAILURES or not _only_decides(program, pair[0]):
         return None
-    bound, most, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(3 * _SECONDS)
+    bound, claimed, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(3 * _SECONDS)
     codes: list[Code] = []
-    left: list[tuple[int, ...]] = []
+    paths: list[tuple[int, ...]] = []
     for outcomes in _forced_paths(program, pair, end):
         if outcomes is None:
             bound = math.inf
             break
         loss = min((_coded_loss(program, pair, outcomes, code, claim.delta) for code in codes), default=math.inf)
-        if loss > most:
-            other, code = _conditional_loss(program, pair, outcomes, claim.delta)
-            codes += [code] if code is not None and other <= most else []
-            loss = min(loss, other)
-        if loss > most and len(left) < _FAILURES:
-            left.append(outcomes)  # the code of another path may do
+        if loss > claimed:
+            component, code = _conditional_loss(program, pair, outcomes, claim.delta)
+            codes += [code] if code is not None and component <= claimed else []
+            loss = min(loss, component)
+        if loss > claimed and len(paths) < _FAILURES:
+            paths.append(outcomes)  # the code of another path may do
         else:
             bound = max(bound, loss)
-    for outcomes in left:
+    for outcomes in paths:
         bound = max(bound, min((_coded_loss(program, pair, outcomes, code, claim.delta) for code in codes), default=math.inf))
     if math.isinf(bound):
         program.undecided += 1
@@ -169,7 +169,8 @@ def _law(
     """
     (before, after), runs, law = fixed, 0, Law()
     rest: list[float] | None = None
-    words, code = [()], list[tuple[int, ...]]()
+    words: list[tuple[int, ...]] = [()]
+    code: list[tuple[int, ...]] = []
     while words:
         word = words.pop()
         runs += 1
@@ -218,10 +219,10 @@ def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ..
     laws, rest = list[Law](), None
     for data, words in zip(pair, codes, strict=True):
         law = Law()
-        for other in words:
-            path = _follow(program, data, (*outcomes[:start], *other, *outcomes[start + len(word) :]))
-            end = start + len(other)
-            if path is None or len(path.outcomes) != len(outcomes) - len(word) + len(other):
+        for option in words:
+            path = _follow(program, data, (*outcomes[:start], *option, *outcomes[start + len(word) :]))
+            end = start + len(option)
+            if path is None or len(path.outcomes) != len(outcomes) - len(word) + len(option):
                 return math.inf
             logs = [*path.log_probabilities(0, start), *path.log_probabilities(end, len(path.outcomes))]
             if rest is not None and not np.allclose(logs, rest, rtol=1e-9, atol=1e-12):
@@ -237,7 +238,7 @@ def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ..
 def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
     """Return the decisions that alter in what way the results of the data sets differ."""
     first, before = _difference(program, pair, outcomes)
-    starts = []
+    starts: list[int] = []
     for place in range(0 if first is None else min(len(outcomes), _MOST_RUNS)):
         if len(starts) == _STARTS or _is_over(end):
             break

@@ -93,10 +93,10 @@ def dependent(recording: Recording, draws: list[int]) -> bool:
     owners: dict[int, list[int]] = {}
     for draw in draws if recording.expressions else []:
         for source in sources(recording, draw):
-            others = owners.setdefault(source, [])
-            if any(not _is_polar(recording, other, draw) for other in others):
+            earlier = owners.setdefault(source, [])
+            if any(not _is_polar(recording, first, draw) for first in earlier):
                 return True
-            others.append(draw)
+            earlier.append(draw)
     return False
 
 

@@ -209,15 +209,17 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _in_place(ufunc: np.ufunc) -> Any:
-    def method(self: NoisyArray, other: Any) -> Any:  # a number is immutable, other names of it keep what it was
-        return ufunc(self, other) if not self.ndim and self.base is None else ufunc(self, other, out=(self,))
+    def method(self: NoisyArray, operand: Any) -> Any:  # a number is immutable, other names of it keep what it was
+        return ufunc(self, operand) if not self.ndim and self.base is None else ufunc(self, operand, out=(self,))
 
     return method
 
 
-for _name, _ufunc in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide}.items():
-    setattr(NoisyArray, f"__i{_name}__", _in_place(_ufunc))
-for _name, _ufunc in {"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "matmul": np.matmul}.items():
+_IN_PLACE: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "matmul": np.matmul,
+}  # fmt: skip
+for _name, _ufunc in _IN_PLACE.items():
     setattr(NoisyArray, f"__i{_name}__", _in_place(_ufunc))
 
 _NAMES = """all any argmax argmin argpartition argsort clip compress cumprod cumsum diagonal dot max mean min prod ptp ravel
