@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from audit.replays.accusations import Accusation, certain_difference, exceeded_law
 from audit.replays.claims import ReplayClaim
@@ -78,6 +78,7 @@ SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
 _SLOW = 0.3  # seconds of a run from which one path of each pair has to do
 _PATHS = 8  # of a program that compares; half as many of one that releases several numbers
 _OUTCOMES = 12  # comparisons with an outcome that is changed
+_LARGEST = 500.0  # epsilon with an exponential
 _HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
 
 
@@ -167,7 +168,7 @@ def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: Re
         return None
     loss, is_sure = answer
     if claim.mu is not None:  # the least mu that covers all programs of that epsilon
-        loss = 2 * float(ndtri(1 / (1 + math.exp(-loss))))
+        loss = -2 * NormalDist().inv_cdf(1 / (1 + math.exp(loss))) if loss < _LARGEST else math.inf
         claimed, is_sure = claim.mu, is_sure and math.isinf(loss)
     else:
         claimed = claim.epsilon
