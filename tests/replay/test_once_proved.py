@@ -315,6 +315,7 @@ def test_what_a_few_runs_leak_is_in_the_law_or_in_a_forced_path(leak: Callable[[
         assert report.verdict is not ReplayVerdict.PROVED, str(report)
 
 
+@pytest.mark.slow
 def test_responses_beside_a_choice_that_the_data_sizes_raise_nothing() -> None:
     data = DATA["bits"][0]
     pair = data, data[:4]
