@@ -8,7 +8,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated.adaptive_clip import AdaptiveClipping
+from audit.engine.federated.adaptive_clip import ClipQuantile
 from audit.engine.federated.federated import Federations
 from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
 from audit.engine.federated.foreign_server import ForeignFederations
@@ -119,14 +119,14 @@ class FederatedTrainer:
             adaptive=self._adaptive(),
         )
 
-    def _adaptive(self) -> AdaptiveClipping | None:
+    def _adaptive(self) -> ClipQuantile | None:
         if self.adaptive_clip is None:
             return None
-        allowed = [field.name for field in fields(AdaptiveClipping)]
+        allowed = [field.name for field in fields(ClipQuantile)]
         for key in self.adaptive_clip:
             if key not in allowed:
                 raise ConfigError(f"federated.adaptive_clip: unknown key '{key}'. It takes: {', '.join(allowed)}")
-        return AdaptiveClipping(**self.adaptive_clip)
+        return ClipQuantile(**self.adaptive_clip)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.

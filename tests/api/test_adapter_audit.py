@@ -277,7 +277,7 @@ def test_libraries_print_nothing_of_their_own(folders: Path, capfd: pytest.Captu
 def test_texts_without_coins_are_attacked_in_a_folder_and_shots_that_do_not_fit_are_left_out(
     length: int, shots: bool, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Texts of the trained adapter's canaries are told from others by the scores that read its log-probabilities."""
+    """Texts of the trained adapter's canaries are separated from the rest by the scores that read its log-probabilities."""
     canaries = [json.loads(row) for row in (folders / "canaries.jsonl").read_text().splitlines()]
     rows = [{"text": f"{row['prefix']}{row['secret']}"[-2 * length :], "included": row["included"]} for row in canaries]
     file = tmp_path / "texts.jsonl"

@@ -13,7 +13,7 @@ from tests.endpoint.stub import Stub, TinyModel, serve
 
 
 class Application(Stub):
-    """A chat application: the rows it was given stand in its prompt, and it completes them if it is asked and `tells`."""
+    """A chat application with the given rows in its prompt, which it completes on request if it `tells`."""
 
     rows: list[str]
     tells: bool

@@ -308,8 +308,8 @@ def test_a_device_convolves_as_the_library(plain: nn.Conv2d, size: tuple[int, in
         (signal,) = torch.autograd.grad((outputs * slopes).sum(), inputs)
     options = (plain.stride, plain.padding, plain.dilation, plain.groups)
     each = [
-        nn.functional.conv2d(own, weight, bias, *options)
-        for own, weight, bias in zip(inputs, values["weight"], values.get("bias", [None] * models), strict=True)
+        nn.functional.conv2d(images, weight, bias, *options)
+        for images, weight, bias in zip(inputs, values["weight"], values.get("bias", [None] * models), strict=True)
     ]
     torch.testing.assert_close(outputs, torch.cat(each), rtol=1e-9, atol=1e-12)
     (expected,) = torch.autograd.grad((torch.cat(each) * slopes).sum(), inputs)

@@ -28,7 +28,7 @@ from audit.data import clients
 from audit.engine.compile_c import library
 from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
 from audit.engine.compiled.compiled_mlp import SOURCE
-from audit.engine.federated.adaptive_clip import AdaptiveClipping, ClipNorms
+from audit.engine.federated.adaptive_clip import ClipNorms, ClipQuantile
 from audit.engine.federated.federated import clipped_updates
 from audit.engine.federated.federated_canaries import streams
 from audit.engine.federated.federated_plan import LocalTraining, batches, split
@@ -494,7 +494,7 @@ def test_updates_that_overflow_in_compiled_steps_count_as_zero() -> None:
 
 def test_an_adaptive_clip_norm_comes_to_the_quantile_of_the_norms() -> None:
     updates = torch.eye(40) * torch.linspace(0.1, 4.0, 40)[:, None]
-    settings = AdaptiveClipping(quantile=0.8, rate=0.3)
+    settings = ClipQuantile(quantile=0.8, rate=0.3)
     norms = ClipNorms(
         settings, clients=40, deviation=2.0, clip_norm=0.5, streams=streams([Seed(3)], "n"), like=torch.zeros(1, 40)
     )
@@ -508,7 +508,7 @@ def test_a_client_that_sends_zeros_moves_the_count_of_an_adaptive_clip_norm_by_o
     counts = []
     for update in (5.0, 0.1, 0.0, torch.nan, None):
         norms = ClipNorms(
-            AdaptiveClipping(), clients=3, deviation=0.0, clip_norm=1.0, streams=streams([Seed(3)], "n"), like=torch.zeros(1, 2)
+            ClipQuantile(), clients=3, deviation=0.0, clip_norm=1.0, streams=streams([Seed(3)], "n"), like=torch.zeros(1, 2)
         )
         clients = [0.1, 5.0] if update is None else [0.1, 5.0, update]
         norms.take(torch.tensor([[client, 0.0] for client in clients]), torch.zeros(len(clients), dtype=torch.int64))
@@ -517,9 +517,9 @@ def test_a_client_that_sends_zeros_moves_the_count_of_an_adaptive_clip_norm_by_o
 
 
 def test_the_sum_and_the_count_of_an_adaptive_clip_norm_have_together_the_noise_that_is_claimed() -> None:
-    settings, claimed = AdaptiveClipping(share=0.2), 3.0
-    one = replace(job(noise=claimed, rounds=300, canaries=1), included=np.array([[True], [False]]))
-    extra = trainer(adaptive_clip={"share": 0.2, "rate": 0.01}, local_steps=1).fit(one, cases.silent).models.extra
+    settings, claimed = ClipQuantile(share=0.2), 3.0
+    training = replace(job(noise=claimed, rounds=300, canaries=1), included=np.array([[True], [False]]))
+    extra = trainer(adaptive_clip={"share": 0.2, "rate": 0.01}, local_steps=1).fit(training, cases.silent).models.extra
     sums, counts = (extra[f"{name}/products"][:, 0] for name in ("models", "counts"))
     assert sums.mean(1) == pytest.approx([1, 0], abs=0.6) and counts.mean(1) == pytest.approx([1, 0], abs=1.2)
     assert sums.std(1) == pytest.approx([claimed * settings.sum_noise] * 2, rel=0.15)

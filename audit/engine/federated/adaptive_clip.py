@@ -10,7 +10,7 @@ from audit.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveClipping:
+class ClipQuantile:
     """How a clip norm follows a quantile of the norms of updates.
 
     Attributes:
@@ -57,7 +57,7 @@ class ClipNorms:
 
     def __init__(
         self,
-        settings: AdaptiveClipping,
+        settings: ClipQuantile,
         *,
         clients: float,
         deviation: float,

@@ -10,7 +10,7 @@ from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data import clients
 from audit.engine.compiled.compiled_gradients import COMPILE
-from audit.engine.federated.adaptive_clip import AdaptiveClipping
+from audit.engine.federated.adaptive_clip import ClipQuantile
 
 SPLITS = ("uniform", "dirichlet", "column")
 
@@ -91,7 +91,7 @@ class RoundPlan:
     example_cap: int | None = None
     slots: int = 64
     hosts: int | None = None
-    adaptive: AdaptiveClipping | None = None
+    adaptive: ClipQuantile | None = None
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:

@@ -45,7 +45,7 @@ START_GAP = 120  # seconds between a report's time and the first line of its log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RunSource:
     """A report with its config and, by training, game and attack, scores and memberships `(n,)` each."""
 
     folder: Path
@@ -74,7 +74,7 @@ def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
         )
         for (training, game, attack), rows in table.groupby(["mechanism", "game", "attack"], sort=False):  # type: ignore[misc]
             tables[str(training), str(game), str(attack)] = (rows["score"].to_numpy(np.float64), rows["member"].to_numpy(bool))
-    source = Source(folder=folder, report=report, config=yaml_text.read(report.config)[0] or {}, tables=tables)
+    source = RunSource(folder=folder, report=report, config=yaml_text.read(report.config)[0] or {}, tables=tables)
     sections = [*_files(source), *_summary(source)]
     sections += [row for result in report.mechanisms for row in _training(result, source)]
     problems = [
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _files(source: Source) -> Iterator[Difference]:
+def _files(source: RunSource) -> Iterator[Difference]:
     """Yield config, machine, version and time of the report beside other files, and memberships beside the coins drawn."""
     from safetensors.numpy import load_file
 
@@ -122,7 +122,7 @@ def _files(source: Source) -> Iterator[Difference]:
             yield f"{training}/{game_name}/{attack}: coins", np.array_equal(coins.ravel(), member), True
 
 
-def _summary(source: Source) -> Iterator[Difference]:
+def _summary(source: RunSource) -> Iterator[Difference]:
     """Yield sections that follow from all trainings: coverage, gates, costs, notes and declarations."""
     report = source.report
     classes = reporting.attack_classes() if report.mechanisms else ()
@@ -149,7 +149,7 @@ def _summary(source: Source) -> Iterator[Difference]:
     yield "notes", report.notes[len(report.notes) - len(notes) :], notes
 
 
-def _risks(table: TableAudit, source: Source) -> Iterator[Difference]:
+def _risks(table: TableAudit, source: RunSource) -> Iterator[Difference]:
     """Yield excess, limits and chance of each risk of a table beside those of its counts; predicates have no limits."""
     count = 3 + len(source.config.get("secrets") or ())
     significance = (1 - table.confidence) / count
@@ -187,7 +187,7 @@ def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:
     )
 
 
-def _training(result: MechanismResult, source: Source) -> Iterator[Difference]:
+def _training(result: MechanismResult, source: RunSource) -> Iterator[Difference]:
     """Yield claims, courses and limits of a training by its accountants, its games from their scores, and its verdicts."""
     yield from _claims(result, source)
     pairs = [(game, _game(result, game, source)) for game in result.games]
@@ -207,7 +207,7 @@ def _training(result: MechanismResult, source: Source) -> Iterator[Difference]:
         yield f"{result.name}: outcome", result.outcome, verdict_result.outcome
 
 
-def _claims(result: MechanismResult, source: Source) -> Iterator[Difference]:
+def _claims(result: MechanismResult, source: RunSource) -> Iterator[Difference]:
     """Yield what accountants claim of a mechanism, at its end and over its steps, and the limit that it sets."""
     kinds = plugins.names(plugins.FOLDERS["accountants"])
     specs = [spec for spec in source.config.get("accountants") or () if spec.get("kind") in kinds]
@@ -230,7 +230,7 @@ def _claims(result: MechanismResult, source: Source) -> Iterator[Difference]:
         yield f"{result.name}: courses", result.trajectories, courses
 
 
-def _game(result: MechanismResult, game: GameResult, source: Source) -> GameResult | None:
+def _game(result: MechanismResult, game: GameResult, source: RunSource) -> GameResult | None:
     """Return figures, bounds, controls and simulated audits of a game from its scores; None for one that stops early."""
     report, columns = source.report, [source.tables.get((result.name, game.name, attack.scorer)) for attack in game.attacks]
     estimators = [_estimators(result, game, attack, source) for attack in game.attacks]
@@ -269,7 +269,7 @@ def _game(result: MechanismResult, game: GameResult, source: Source) -> GameResu
 
 
 def _estimators(
-    result: MechanismResult, game: GameResult, attack: AttackResult, source: Source
+    result: MechanismResult, game: GameResult, attack: AttackResult, source: RunSource
 ) -> tuple[Estimator, ...] | None:
     """Return the estimators of an attack's bounds with the options of the config; None if one is not of this package."""
     games = [part for part in source.config.get("games") or () if isinstance(part, dict) and part.get("name") == game.name]
@@ -283,7 +283,9 @@ def _estimators(
     return tuple(plugins.build(plugins.FOLDERS["estimators"], options.get(name, {"kind": name})) for name in names)
 
 
-def _figures(place: str, game: GameResult, again: GameResult, result: MechanismResult, source: Source) -> Iterator[Difference]:
+def _figures(
+    place: str, game: GameResult, again: GameResult, result: MechanismResult, source: RunSource
+) -> Iterator[Difference]:
     """Yield the sections of a game that were written again."""
     inside = not judge.outside_families(result.checks)
     follows = (again if inside else again.for_any_mechanism()).type_bounds(void=result.is_void)
