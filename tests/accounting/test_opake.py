@@ -51,7 +51,7 @@ def test_its_figures_are_close_to_the_bracket(text: str) -> None:
 
 
 def test_batches_that_are_hardly_ever_cut_cost_what_whole_ones_do() -> None:
-    """The bracket and not Opake's figure at 180 is near the truth: Opake's own figure without a limit lies in it."""
+    """The bracket and not Opake's figure at 180 is near the truth: it holds Opake's own figure without a limit."""
     ends = [Reference().bracket(parse(text), delta=1e-5, adjacency=Adjacency.ADD_REMOVE) for text in _CUT_AND_WHOLE]
     assert ends[0] == pytest.approx(ends[1], rel=5e-6)
     if importlib.util.find_spec("opake") is not None and sys.version_info >= (3, 13):

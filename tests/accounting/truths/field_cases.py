@@ -123,7 +123,7 @@ def bracket(question: ClaimQuestion, identity: str, catches: str) -> dict[str, A
 
 
 def misread(event: Event, kind: type[Event], name: str, factor: float) -> Event:
-    """Return the event with one field of every event of a class taken for so many times what it is.
+    """Return the event with one field of every event of a class multiplied.
 
     Raises:
         ConfigError: the field takes no such value.
