@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
+from audit.engine.device import on_device
 from audit.engine.losses import USUAL, RecordLoss
 from audit.engine.parameter_layout import Layout
 
@@ -119,7 +120,7 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
 
 def all_finite(values: Tensor) -> bool:
     """True if all numbers are finite. On a device no one looks, which would make the host wait, and the answer is no."""
-    if values.device.type != "cpu":
+    if on_device(values):
         return False
     return math.isfinite(float(values.sum()))  # an overflowing sum says no too, which only costs time
 

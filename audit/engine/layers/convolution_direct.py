@@ -40,8 +40,7 @@ class DirectConvLayer(EnsembleLayer):
         """Role to `(rows, *shape)`."""
         gradients = {}
         if "weight" in self.slots:
-            with self.tape.short_kernels():
-                gradients["weight"] = example_gradients(self.geometry, inputs, signal, rows)
+            gradients["weight"] = example_gradients(self.geometry, inputs, signal, rows)
         if "bias" in self.slots:
             gradients["bias"] = signal.sum((2, 3)).unflatten(0, (rows, -1)).sum(1)
         return gradients
@@ -114,7 +113,6 @@ class DirectConvLayer(EnsembleLayer):
         if "bias" in self.slots:
             self.slots["bias"].view(total).add_(signal.sum((2, 3)).unflatten(0, (self.tape.models, -1)).sum(1))
         if "weight" in self.slots:
-            # in full precision: a library may convolve by transforms, whose numbers have more bits than their operands
             self._add_weight(use.inputs, signal, self.slots["weight"].view(total))
 
     def _add_weight(self, inputs: Tensor, signal: Tensor, place: Tensor) -> None:

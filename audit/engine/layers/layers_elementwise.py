@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.errors import DataError
+from audit.engine.device import on_device
 from audit.engine.layers.gram_norms import CANCELLATION
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
@@ -116,7 +117,7 @@ class LookupLayer(EnsembleLayer):
         """
         if tokens.numel() == 0:
             return
-        if tokens.device.type != "cpu":
+        if on_device(tokens):
             torch._assert_async(((tokens >= 0) & (tokens < words)).all(), f"a record holds a number outside 0 to {words - 1}")
             return
         low, high = (int(value) for value in torch.aminmax(tokens))
@@ -134,7 +135,7 @@ class LookupLayer(EnsembleLayer):
         tokens = use.inputs.view(models * rows, -1)
         signals = self._layer_signal(use, signal).reshape(models * rows, -1, size)
         equal_tokens = tokens.unsqueeze(1) == tokens.unsqueeze(2)
-        if signals.device.type != "cpu":  # no look at numbers in between: double precision has room for what cancels
+        if on_device(signals):  # no look at numbers in between: double precision has room for what cancels
             double = signals.double()
             gram = torch.bmm(double, double.transpose(1, 2)) * equal_tokens
             return gram.sum((1, 2)).clamp_(min=0.0).to(signals.dtype).view(models, rows)
