@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,28 +11,14 @@ from audit.cli.printing import AsJson, print_json, print_table
 
 def zoo(
     names: Annotated[list[str] | None, typer.Argument(help="Entries to check. Default: all.")] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="Write the results to this Markdown page, its figure beside it, and train with every entry."),
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep each finished entry in this folder, and take those that the same code left there.")
-    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Audit wrong DP code (steps, loops, releases) and correct twins. Exit code 1 if a verdict is not the expected one."""
-    from audit.zoo import _page, _survey
+    from audit.zoo import _survey
 
-    entries = _survey.survey(
-        names or (), lambda name: typer.echo(f"  {name}", err=True), trainings=page is not None, folder=keep
-    )
+    entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True))
     astray = [entry.name for entry in entries if bool(entry.wrong) != bool(entry.checks)]
     code = 1 if astray else 0
-    if page is not None:
-        from reports.figures import _power_cost
-
-        _power_cost.draw(_page.power(entries), page.parent / "images" / "zoo.png")
-        page.write_text(_page.page(entries), encoding="utf-8")
     if as_json:
         rows = [
             {

@@ -14,12 +14,12 @@ from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array
-from audit.core.events import Event, dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.zoo._reference import DpSgdStep, Tensors, outputs, small_parameters
+from audit.zoo._survey import ZooClaim
 
 BLACK_BOX, WHITE_BOX, PER_STEP, MANY_RUNS = "black-box, one run", "white-box, one run", "per step", "many runs"
 AUDITS = (BLACK_BOX, WHITE_BOX, PER_STEP, MANY_RUNS)
@@ -27,31 +27,7 @@ FEATURES, CLASSES, RECORDS, CANARIES, RUNS = 6, 3, 60, 100, 64
 CONFIDENCE = 0.95
 CANARY_SCALE = 8.0  # of the one input that is a canary's own, so that its gradient is clipped
 LEARNING_RATE = 0.1
-
-
 Step = Callable[..., Tensors]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZooClaim:
-    """What every entry claims: DP-SGD with Poisson samples, and the delta at which it is compared with that."""
-
-    noise_multiplier: float
-    clip_norm: float
-    divisor: float
-    sample_rate: float
-    steps: int
-    delta: float
-
-    @property
-    def setting(self) -> dict[str, float]:
-        """Return what a step is called with."""
-        return {"noise_multiplier": self.noise_multiplier, "clip_norm": self.clip_norm, "divisor": self.divisor}
-
-    def event(self, noise_multiplier: float | None = None) -> Event:
-        """Return the training as accountants take it, at another noise multiplier if one is given."""
-        noise = self.noise_multiplier if noise_multiplier is None else noise_multiplier
-        return dp_sgd(noise_multiplier=noise, clip_norm=self.clip_norm, sample_rate=self.sample_rate, steps=self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
