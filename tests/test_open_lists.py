@@ -15,7 +15,6 @@ MOST = 2  # names of one kind in one literal: a default and its alternative are 
 REASONS = {
     "audit/core/results.py": "the formats that are written where none is named",
     "audit/accounting/subjects.py": "the accountants that are asked where none is named: a choice, not all there are",
-    "audit/accounting/regression/reproductions.py": "published defects, each of the accountants that it was found in",
     "audit/bounds/simulation_costs.py": "measured costs of a simulated audit, by estimator: others have an assumed cost",
 }
 

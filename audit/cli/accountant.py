@@ -48,7 +48,5 @@ for command in (
     possible,
     accountant_check.check,
     accountant_fuzz.fuzz,
-    accountant_check.page,
-    accountant_check.refresh,
 ):
     app.command()(command)

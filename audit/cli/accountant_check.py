@@ -1,4 +1,4 @@
-"""`audit accountant check | page | refresh`: the battery that judges accountants."""
+"""`audit accountant check`: the battery that judges accountants."""
 
 from __future__ import annotations
 
@@ -146,57 +146,6 @@ def _show(name: str, results: Sequence[Result], *, all_cases: bool) -> None:
         print_table("", ("case", "finding", "factor", "seconds", "why"), cells)
     if loose := explain.loose_line(results):
         print_plain(loose)
-
-
-def page(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/evidence/accountants.md"),
-    answers: Annotated[Path, typer.Option(help="Folder with the stored answers.")] = Path("docs/evidence/accountants"),
-    accountant: Annotated[
-        list[str] | None,
-        typer.Option("--accountant", "-a", help="Run only these accountants; the stored answers of the others are used."),
-    ] = None,
-    seconds: Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")] = 10.0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run all cases again, ignoring stored answers.")] = False,
-) -> int:
-    """Write the page of results for every accountant, from those installed here and from stored answers."""
-    from audit.accounting.regression import answers as accountant_answers
-    from audit.accounting.regression import files, suite, truths
-    from audit.accounting.regression import page as accountant_page
-
-    runs = []
-    for spec, name in accountant_page.SUBJECTS:
-        typer.echo(spec, err=True)
-        refresh = accountant is None or spec in accountant
-        runs.append(
-            accountant_answers.collect(
-                spec,
-                name,
-                answers,
-                seconds=seconds,
-                fresh=fresh and refresh,
-                progress=_telling(spec) if refresh else None,
-                ask=refresh,
-            )
-        )
-    judges = [truths.read(answers, suite.load(), name) for name in (truths.NAME, truths.SECOND)]
-    files.write(output, accountant_page.render(runs, *judges).encode())
-    print_plain(output)
-    return 0
-
-
-def refresh(battery_file: Annotated[Path, typer.Argument(help="File of test cases whose brackets are recomputed.")]) -> int:
-    """Recompute every bracket of a file of test cases (takes minutes) and write the file."""
-    from audit.accounting.regression import refreshing
-
-    print_plain(f"{refreshing.refresh(battery_file, progress=lambda line: typer.echo(line, err=True))} cases")
-    return 0
-
-
-def _telling(spec: str) -> Any:
-    def print_progress(case: Any) -> None:
-        typer.echo(f"  {spec}: {case.id}", err=True)
-
-    return print_progress
 
 
 def _tick(total: int) -> Any:

@@ -7,13 +7,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import accountant_answers as answers
+import accountant_page as page
+import accountant_truths as truths
 import pytest
+from accountant_answers import Run
+from accountant_reproductions import reproduction
 
 from audit.accounting import resolve as subjects
-from audit.accounting.regression import answers, page, truths
 from audit.accounting.regression import suite as battery
-from audit.accounting.regression.answers import Run
-from audit.accounting.regression.reproductions import reproduction
 from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -106,7 +108,7 @@ def test_a_page_of_few_answers(counting: Counting, tmp_path: Path) -> None:
 
 
 def test_the_page_in_docs_is_what_the_kept_answers_give() -> None:
-    """Whoever changes the battery or the judge makes the page again: `audit accountant page`."""
+    """Whoever changes the battery or the judge makes the page again: `python benchmarks/accountant_page.py`."""
     runs = [
         answers.collect(spec, name, ROOT / "docs" / "evidence" / "accountants", seconds=1.0, ask=False)
         for spec, name in page.SUBJECTS

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import accountant_battery
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
 from audit.accounting import resolve
 from audit.accounting.accountants.reference import Reference
-from audit.accounting.regression import refreshing, suite
+from audit.accounting.regression import suite
 from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion
 from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
@@ -123,7 +124,7 @@ def test_refresh_writes_brackets(tmp_path: Path) -> None:
     letter.write_text("a letter")
     for name in ("cases.tmp", "cases.json.tmp"):
         (tmp_path / name).symlink_to(letter)
-    assert refreshing.refresh(file) == 1
+    assert accountant_battery.refresh(file) == 1
     assert letter.read_text() == "a letter"
     case = suite.load(file)[0]
     assert case.lower <= 4.377178095637 <= case.upper < 4.3772

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from accountant_answers import collect
 from scipy.optimize import minimize_scalar
 
 from audit.accounting import published
 from audit.accounting.accountants.pld import Pld
 from audit.accounting.regression import explain, methods, recognition, records, suite
-from audit.accounting.regression.answers import collect
 from audit.accounting.regression.methods import GRIDS, Method
 from audit.accounting.regression.suite import CaseFinding, Result
 from audit.accounting.resolve import FunctionAccountant

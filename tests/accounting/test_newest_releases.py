@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accountant_answers import collect
 
 from audit.accounting import resolve
 from audit.accounting.regression import suite
-from audit.accounting.regression.answers import collect
 from audit.accounting.regression.suite import CaseAnswer, CaseFinding
 
 ROOT = Path(__file__).parents[2]

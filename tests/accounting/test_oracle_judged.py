@@ -8,10 +8,11 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import accountant_truths as truths
 import pytest
 from mpmath import mp, mpf
 
-from audit.accounting.regression import suite, truths
+from audit.accounting.regression import suite
 from audit.accounting.regression.suite import Case
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import MatrixFactorization, NoisyMax, Skellam, SparseVector, TreeAggregation

@@ -6,12 +6,13 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import accountant_truths as truths
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from audit.accounting.regression import suite, truths
+from audit.accounting.regression import suite
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_procedures import AdaptiveClipping
 from audit.core.event_reading import kinds

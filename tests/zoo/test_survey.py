@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import zoo_page
+import zoo_trainings
 
 from audit import plugins
 from audit.cli.app import answer
@@ -16,9 +18,6 @@ from audit.core.errors import ConfigError
 from audit.zoo import _loops, _survey
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))  # a folder of commands, not a package
-import zoo_page  # noqa: E402
-import zoo_trainings  # noqa: E402
 
 
 @pytest.mark.slow

@@ -1,16 +1,22 @@
 """Every figure of an accountant kept in a file, and its figures of today compared with those: any change is found."""
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from audit.accounting.regression.answers import question
-from audit.accounting.regression.suite import CaseFinding, Result
+from audit.accounting.regression.suite import Case, CaseFinding, Result
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
-from audit.core.event_forms import number, plain
+from audit.core.event_forms import encode, number, plain
+
+
+def question(case: Case) -> str:
+    """Return a digest of what a case asks: a figure in a file is of today's case only if this is the same."""
+    questions = [[encode(ask.event), plain(ask.delta), str(ask.adjacency)] for ask in case.asks]
+    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def make_record(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:

@@ -2,7 +2,7 @@
 
 A case asks for a claim and holds it against a proven bracket ("bracket"), holds two claims of the same accountant against
 each other ("relation"), or gives arguments that must be refused ("refusal"). The data file also caches the brackets;
-`refreshing` computes them again.
+`benchmarks/accountant_battery.py` computes them again.
 """
 
 import dataclasses

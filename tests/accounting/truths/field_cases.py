@@ -20,12 +20,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from accountant_battery import outwards
 
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import suite
 from audit.accounting.regression.fuzzing import schema
 from audit.accounting.regression.fuzzing.draws import Draws
-from audit.accounting.regression.refreshing import outwards
 from audit.accounting.regression.suite import Case, ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import DiscreteGaussian, NoisyMax, SparseVector, TreeAggregation

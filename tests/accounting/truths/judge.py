@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from accountant_truths import NAME, Truth, agrees
 from mpmath import mp, mpf
 
 from audit.accounting.regression import suite
-from audit.accounting.regression.answers import question
+from audit.accounting.regression.records import question
 from audit.accounting.regression.suite import Case
-from audit.accounting.regression.truths import NAME, Truth, agrees
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import DiscreteGaussian, DiscreteLaplace
 from audit.core.event_forms import plain

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import accountant_truths as truths
 import numpy as np
+from accountant_truths import SECOND, Truth, agrees
 from flint import arb, ctx
 from scipy.special import logsumexp
 
-from audit.accounting.regression import suite, truths
-from audit.accounting.regression.answers import question
+from audit.accounting.regression import suite
+from audit.accounting.regression.records import question
 from audit.accounting.regression.suite import Case
-from audit.accounting.regression.truths import SECOND, Truth, agrees
 from audit.core.event_forms import number, plain
 from audit.core.events import ApproximateDp, Event, Gaussian, PoissonSampled, SampledWithoutReplacement
 from tests.accounting.truths import contour, judge, losses, whole_numbers

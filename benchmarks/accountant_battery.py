@@ -1,7 +1,11 @@
-"""The battery computed again: what is proven about every case of a file, written into it."""
+"""Compute again what is proven about every case of a battery file, and write it into the file.
+
+python benchmarks/accountant_battery.py audit/accounting/regression/cases.json
+"""
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,3 +47,7 @@ def outwards(value: float, side: int) -> Any:
         return plain(value)
     rounding = float(f"{value:.10g}")
     return rounding if (rounding - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")
+
+
+if __name__ == "__main__":
+    print(f"{refresh(Path(sys.argv[1]), progress=lambda line: print(line, file=sys.stderr))} cases")

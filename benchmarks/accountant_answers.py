@@ -3,7 +3,6 @@
 Judging needs no library, so a page can be made from answers that were given in several environments.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +12,12 @@ from typing import Any
 
 from audit.accounting import resolve
 from audit.accounting.regression import files, suite
+from audit.accounting.regression.records import question
 from audit.accounting.regression.suite import Case, CaseAnswer, Result
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Side
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.event_forms import encode, number, plain
+from audit.core.event_forms import number, plain
 from audit.core.events import Gaussian
 from audit.core.protocols import Accountant
 
@@ -99,11 +99,6 @@ def _source(accountant: Accountant) -> tuple[str, str]:
         return accountant.claim(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).source, ""
     except UnsupportedMechanism as error:
         return "", str(error)
-
-
-def question(case: Case) -> str:
-    questions = [[encode(ask.event), plain(ask.delta), str(ask.adjacency)] for ask in case.asks]
-    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _fits(cache: Mapping[str, Any], case: Case, source: str, seconds: float) -> bool:

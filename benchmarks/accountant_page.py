@@ -1,15 +1,26 @@
-"""The page `docs/evidence/accountants.md`: what the battery says about every accountant that was asked."""
+"""Write the page `docs/evidence/accountants.md`: what the battery says about every accountant that was asked.
 
-import importlib.resources
+    python benchmarks/accountant_page.py [-a ACCOUNTANT]... [--seconds 10] [--fresh]
+
+Asks accountants that are installed here; the others are judged by the answers in `docs/evidence/accountants`.
+"""
+
+import argparse
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from audit.accounting.regression import suite, truths
-from audit.accounting.regression.answers import Run
-from audit.accounting.regression.reproductions import defect, reproduction
+import accountant_truths as truths
+from accountant_answers import Run, collect
+from accountant_reproductions import defect, reproduction
+from accountant_truths import Truth
+
+from audit.accounting.regression import suite
 from audit.accounting.regression.suite import Case, CaseFinding, Result
-from audit.accounting.regression.truths import Truth
+
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "accountants.md"
 
 SUBJECTS: tuple[tuple[str, str], ...] = (
     ("reference", "our reference (upper end; the brackets are its own)"),
@@ -43,7 +54,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
 )
 SECONDS = 10.0
 MOST_ROWS = 20
-_COMMAND = "audit accountant page"
+_COMMAND = "python benchmarks/accountant_page.py"
 _INSTALL = "pip install '.[accountants,jax]'"
 OWN_FUNCTION = """\
 import math
@@ -88,7 +99,7 @@ def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth], second: Mapp
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
     lines += [*truths.section(cases, truth_by_case), *truths.second_section(cases, second, truth_by_case)]
-    lines += [*(importlib.resources.files("audit.accounting.regression") / "believed.md").read_text().splitlines(), ""]
+    lines += [*Path(__file__).with_suffix(".md").read_text("utf-8").splitlines(), ""]
     for run in present:
         lines += _findings(run)
     return "\n".join([*lines, *_known_defects(cases, {run.spec: run.results for run in present})]) + "\n"
@@ -214,3 +225,28 @@ def _known_defects(cases: Sequence[Case], results_by_subject: Mapping[str, Seque
                 f"| {case.id} | `{known_case['subject']}` | {known_case['version']} | {claim_text} | {truth} | {finding_text} |"
             )
     return lines
+
+
+def main() -> None:
+    """Ask what can be asked, keep it, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-a", "--accountant", action="append", help="ask this one only; default: all of the page")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of CPU, after which a case counts as CRASH")
+    parser.add_argument("--fresh", action="store_true", help="ask again what was answered before")
+    arguments = parser.parse_args()
+    runs, folder = [], PAGE.with_suffix("")
+    for spec, name in SUBJECTS:
+        print(spec, file=sys.stderr)
+        asks = arguments.accountant is None or spec in arguments.accountant
+        fresh = arguments.fresh and asks
+        runs.append(collect(spec, name, folder, seconds=arguments.seconds, fresh=fresh, ask=asks, progress=_tell))
+    judges = [truths.read(folder, suite.load(), name) for name in (truths.NAME, truths.SECOND)]
+    PAGE.write_text(render(runs, *judges), "utf-8")
+
+
+def _tell(case: Case) -> None:
+    print(f"  {case.id}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
