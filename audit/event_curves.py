@@ -103,7 +103,7 @@ class DpSgdCurves:
         >>> DpSgdCurves(noise_multiplier=2.0, sample_rate=1.0, steps=4).parameter(0.5)
         1.0
         """
-        return signal * math.sqrt(self.steps) if self.family == "gdp" else noise_of(signal)
+        return signal * math.sqrt(self.steps) if self.family == "gdp" else signal_noise(signal)
 
     def hypotheses(self, delta: float) -> Hypotheses:
         """Return members with noise above and below the claimed one."""
@@ -122,10 +122,10 @@ class DpSgdCurves:
             ) from error
 
 
-def noise_of(signal: float) -> float:
+def signal_noise(signal: float) -> float:
     """Return the noise multiplier of a signal; infinite for none.
 
-    >>> noise_of(0.5), noise_of(0.0)
+    >>> signal_noise(0.5), signal_noise(0.0)
     (2.0, inf)
     """
     return 1 / signal if signal > 0 else math.inf

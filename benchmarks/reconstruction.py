@@ -167,7 +167,7 @@ def noise_table(data: Problem, iterations: int) -> tuple[list[str], dict[float, 
         quality = images.psnr(result, truth, 1.0)
         named = float((images.nearest(result, candidates) == np.arange(data.targets)).mean())
         aware = candidate_guesses(clipped, noise, generator)
-        allowed = 1.0 if noise == 0 else float(tradeoff.tpr_of_gdp(1 / noise, 1 / CANDIDATES))
+        allowed = 1.0 if noise == 0 else float(tradeoff.gdp_tpr(1 / noise, 1 / CANDIDATES))
         success = bounds.success_lower(round(aware * DRAWS), DRAWS, 0.05) if noise else 0.0
         proved = bounds.success_mu(success, 1 / CANDIDATES, replace=False) if noise else float("inf")
         rows.append(

@@ -17,7 +17,7 @@ from audit.core.deployed_events import MatrixFactorization
 from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, repetition, shape
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, dp_sgd, sgd
-from audit.event_curves import EventCurves, find_curves, noise_of
+from audit.event_curves import EventCurves, find_curves, signal_noise
 from audit.experiment.games.hypothesis import limit_curve
 from audit.stats.curves import dp_sgd_curve
 
@@ -54,7 +54,7 @@ def test_the_curves_are_those_of_the_claimed_rate_and_steps() -> None:
     assert curves.at(1.5) is dp_sgd_curve.sgd(1.5, 0.1, 30)
     assert curves.symmetric(1.5) is dp_sgd_curve.symmetric_sgd(1.5, 0.1, 30)
     assert curves.epsilon(1.5, 1e-5) == dp_sgd_curve.epsilon_floor(1.5, 0.1, 30, 1e-5)
-    assert curves.parameter(0.5) == 2.0 and curves.parameter(0.0) == math.inf == noise_of(0.0)
+    assert curves.parameter(0.5) == 2.0 and curves.parameter(0.0) == math.inf == signal_noise(0.0)
     full = find_curves(dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4))
     assert full is not None and full.family == "gdp" and full.parameter(0.5) == 1.0
 

@@ -71,8 +71,8 @@ def _value(node: ast.expr) -> Any:
             return tuple(_value(item) for item in items)
         case ast.Dict(keys=keys, values=values) if all(key is not None for key in keys):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True) if key is not None}
-        case ast.BinOp(left=left, op=symbol, right=right) if type(symbol) in _OPERATORS:
-            return _combination(node, _value(left), _value(right))
+        case ast.BinOp(left=first, op=symbol, right=second) if type(symbol) in _OPERATORS:
+            return _combination(node, _value(first), _value(second))
         case ast.Call(func=function, args=positional, keywords=keywords):
             return _call(node, function, positional, keywords)
     raise ConfigError(f"column {node.col_offset + 1}: '{ast.unparse(node)}' is neither an event nor a number")
@@ -85,18 +85,18 @@ def _number(node: ast.expr) -> float:
     return value
 
 
-def _combination(node: ast.BinOp, left: Any, right: Any) -> Any:
+def _combination(node: ast.BinOp, first: Any, second: Any) -> Any:
     """Events composed or repeated, numbers calculated."""
     symbol = type(node.op)
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        if symbol is ast.Pow and abs(right) > _LARGEST_POWER:
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        if symbol is ast.Pow and abs(second) > _LARGEST_POWER:
             raise ConfigError(f"column {node.col_offset + 1}: an exponent above {_LARGEST_POWER}")
-        return _OPERATORS[symbol](left, right)
-    if symbol is ast.Add and isinstance(left, Event) and isinstance(right, Event):
-        before = left.parts if isinstance(left, Composed) else (left,)
-        return Composed(parts=(*before, right))
-    if symbol is ast.Mult and isinstance(left, Event) != isinstance(right, Event):
-        event, count = (left, right) if isinstance(left, Event) else (right, left)
+        return _OPERATORS[symbol](first, second)
+    if symbol is ast.Add and isinstance(first, Event) and isinstance(second, Event):
+        before = first.parts if isinstance(first, Composed) else (first,)
+        return Composed(parts=(*before, second))
+    if symbol is ast.Mult and isinstance(first, Event) != isinstance(second, Event):
+        event, count = (first, second) if isinstance(first, Event) else (second, first)
         if isinstance(count, int):
             return Repeated(mechanism=event, count=count)
     raise ConfigError(

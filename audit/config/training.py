@@ -79,7 +79,7 @@ class TrainingSection(TrainingOverride):
 
     optimizer: Annotated[Spec, takes_keys("optimizers")] = Field(default={"kind": "sgd"})
 
-    def overridden(self, own: TrainingOverride) -> TrainingSection:
+    def overridden(self, override: TrainingOverride) -> TrainingSection:
         """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.
 
         If the mechanism has its own optimiser, the options beside the common optimiser hold for it too if it takes
@@ -88,16 +88,16 @@ class TrainingSection(TrainingOverride):
         Raises:
             ConfigError: an optimiser that does not exist, an option that it does not take or lacks, or a value that it refuses.
         """
-        if own.optimizer is None:
-            own.check_options(self.optimizer)
-            optimizer = {**self.optimizer, **self.options, **own.options}
+        if override.optimizer is None:
+            override.check_options(self.optimizer)
+            optimizer = {**self.optimizer, **self.options, **override.options}
         else:
-            takes, _ = optimizer_keys(own.optimizer)
+            takes, _ = optimizer_keys(override.optimizer)
             common = {key: value for key, value in self.options.items() if key in takes}
-            optimizer = {**common, **own.optimizer, **own.options}
+            optimizer = {**common, **override.optimizer, **override.options}
         plugins.build(_OPTIMIZERS, optimizer, "training.optimizer")
         values: dict[str, Any] = {}
         for pair in _PAIRS:
-            source = self if all(getattr(own, name) is None for name in pair) else own
+            source = self if all(getattr(override, name) is None for name in pair) else override
             values |= {name: getattr(source, name) for name in pair}
-        return TrainingSection(optimizer=optimizer, loss=own.loss or self.loss, **values)
+        return TrainingSection(optimizer=optimizer, loss=override.loss or self.loss, **values)

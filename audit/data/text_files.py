@@ -74,30 +74,30 @@ _JOB = "audit.data.text_files:read_file"
 LIBRARIES: list[str] = []
 
 
-def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[str], list[tuple[str, bytes]]]:
+def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tuple[list[str], list[tuple[str, bytes]]]:
     """Return the texts of a file or folder, and what was read of it, by name.
 
     Args:
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, in which each line that is not empty is a
             text; a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
-        whole: whole numbers are read too, as classes and users have them.
+        whole_numbers: read them too, as classes and users have them.
 
     Raises:
         ConfigError: a file of another ending, or a plain text, which has no columns, if whole numbers are asked for.
         DataError: it cannot be read, or a record has no such text; names the record.
     """
     if place.is_dir():
-        return _arrow_folder(place, column, whole)
+        return _arrow_folder(place, column, whole_numbers)
     content = read_bytes(place, "texts")
     suffix = _suffixes(place.name)[0]
-    if suffix in PLAIN and whole:
+    if suffix in PLAIN and whole_numbers:
         raise ConfigError(f"data: {place} is plain text, which has no column '{column}'; use .jsonl, .csv or .parquet")
     if suffix not in (*PLAIN, *COLUMNS):
         raise ConfigError(
             f"data.path: {place} ends in '{suffix}'; expected .jsonl, .csv, .parquet, .txt, or a folder of .arrow"
         )
-    texts = _texts(content, place, {"suffix": suffix, "column": column, "whole": whole})
+    texts = _texts(content, place, {"suffix": suffix, "column": column, "whole": whole_numbers})
     if not texts:
         raise DataError(f"{place} holds no text; expected at least one record")
     return texts, [(place.name, content)]
@@ -187,7 +187,7 @@ def _decode(content: bytes, place: Path) -> str:
         raise DataError(f"{place} is not UTF-8 at byte {error.start}; convert it (iconv -t utf-8)") from error
 
 
-def _json_lines(content: bytes, place: Path, column: str, whole: bool) -> Iterator[str]:
+def _json_lines(content: bytes, place: Path, column: str, whole_numbers: bool) -> Iterator[str]:
     for number, line in enumerate(_decode(content, place).split("\n"), start=1):
         if not line.strip():
             continue
@@ -196,7 +196,7 @@ def _json_lines(content: bytes, place: Path, column: str, whole: bool) -> Iterat
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}, line {number}: no JSON ({error}); expected one object a line") from error
         text = value.get(column) if isinstance(value, dict) else None
-        if whole and _is_whole(text):
+        if whole_numbers and _is_whole(text):
             text = str(text)
         if not isinstance(text, str):
             keys = ", ".join(map(str, value)) if isinstance(value, dict) else type(value).__name__
@@ -229,14 +229,14 @@ def _parquet(content: bytes) -> Any:
     return pyarrow.parquet.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
 
 
-def _arrow_folder(place: Path, column: str, whole: bool) -> tuple[list[str], list[tuple[str, bytes]]]:
+def _arrow_folder(place: Path, column: str, whole_numbers: bool) -> tuple[list[str], list[tuple[str, bytes]]]:
     files = sorted(place.glob(f"*{ARROW}"))
     if not files:
         raise DataError(f"{place} is a folder without .arrow files; expected one split as datasets' save_to_disk writes it")
     texts: list[str] = []
     contents = [(file.name, read_bytes(file, "texts")) for file in files]
     for name, content in contents:
-        texts += _texts(content, place / name, {"suffix": ARROW, "column": column, "whole": whole})
+        texts += _texts(content, place / name, {"suffix": ARROW, "column": column, "whole": whole_numbers})
     return texts, contents
 
 
@@ -246,7 +246,7 @@ def _arrow(content: bytes) -> Any:
     return pyarrow.ipc.open_stream(io.BytesIO(content)).read_all()
 
 
-def _column(read: Callable[[], Any], place: Path, column: str, whole: bool) -> list[str]:
+def _column(read: Callable[[], Any], place: Path, column: str, whole_numbers: bool) -> list[str]:
     try:
         table = read()
         names = list(table.column_names)
@@ -255,7 +255,7 @@ def _column(read: Callable[[], Any], place: Path, column: str, whole: bool) -> l
         raise DataError(f"{place} cannot be read: {error}") from error
     if values is None:
         raise DataError(f"{place} has no column '{column}'; it has: {', '.join(names)}; name one in data.column")
-    if whole:
+    if whole_numbers:
         values = [str(value) if _is_whole(value) else value for value in values]
     for number, value in enumerate(values):
         if not isinstance(value, str):

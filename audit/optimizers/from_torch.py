@@ -91,10 +91,10 @@ class _State:
             self._second = self._model({name: value.clone() for name, value in start.items()})
         start = {name: value[0].clone() for name, value in values.items()}
         for n, model in enumerate(self._models):
-            own = {name: value[n] for name, value in values.items()}
-            self._writes.append(model.apart(own))
+            views = {name: value[n] for name, value in values.items()}
+            self._writes.append(model.apart(views))
             model.step({name: value[n].clone() for name, value in gradients.items()})  # an optimiser may keep what it is given
-            model.export(own)
+            model.export(views)
         self._second.step({name: value[0].clone() for name, value in gradients.items()})
         end = {name: value[0] for name, value in values.items()}
         self._note(start, end, self._second)
@@ -159,8 +159,8 @@ class _State:
         if not isinstance(optimizer, torch.optim.Optimizer):
             kind = type(optimizer).__name__
             raise ConfigError(f"optimizer.factory '{name}' returned {kind}; expected a torch optimiser, or one and a schedule")
-        own = {id(parameter) for parameter in parameters.values()}
-        if any(id(parameter) not in own for group in optimizer.param_groups for parameter in group["params"]):
+        identities = {id(parameter) for parameter in parameters.values()}
+        if any(id(parameter) not in identities for group in optimizer.param_groups for parameter in group["params"]):
             raise ConfigError(f"optimizer.factory '{name}': its optimiser holds a tensor that was not among its parameters")
         if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
             raise ConfigError(
@@ -183,8 +183,8 @@ class _Model:
         """True, as a tensor, if its parameters differ from `values` by more than `error`; NaN agrees with itself."""
         flags = []
         for key, parameter in self._parameters.items():
-            own, value = parameter.detach(), values[key]
-            agreement = (own == value) | ((own - value).abs() <= error) | (own.isnan() & value.isnan())
+            current, value = parameter.detach(), values[key]
+            agreement = (current == value) | ((current - value).abs() <= error) | (current.isnan() & value.isnan())
             flags.append(~agreement.all())
         return torch.stack(flags).any()
 

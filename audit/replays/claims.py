@@ -38,7 +38,7 @@ class ReplayClaim:
         """
         chance = np.linspace(0.0, 1.0, 2001)[1:]
         if self.mu is not None:
-            lowest = 1 - tradeoff.tpr_of_gdp(self.mu, 1 - chance)
+            lowest = 1 - tradeoff.gdp_tpr(self.mu, 1 - chance)
         else:
             lowest = np.maximum(0.0, (chance - self.delta) * math.exp(-self.epsilon))
         worst = float(np.max(chance * (1 - lowest)))

@@ -25,7 +25,7 @@ def sides(members: int, nonmembers: int, seed: int = 0, shift: float = 0.0) -> t
     return draw.normal(shift, 1, members), draw.normal(0, 1, nonmembers)
 
 
-def asked(members: np.ndarray, nonmembers: np.ndarray, game: str = "one_run", **more: object):
+def bound_scores(members: np.ndarray, nonmembers: np.ndarray, game: str = "one_run", **more: object):
     return lower_bound(members, nonmembers, delta=1e-5, game=game, certificates=0, **more)
 
 
@@ -33,23 +33,23 @@ def asked(members: np.ndarray, nonmembers: np.ndarray, game: str = "one_run", **
 def test_coins_that_cannot_be_fair_are_refused_where_the_bound_needs_them() -> None:
     members, nonmembers = sides(950, 50)
     with pytest.raises(AssumptionError, match="950 of 1000 are members"):
-        asked(members, nonmembers)
-    assert asked(members, nonmembers, "independent_trials").remarks == ()
-    assert "560 of 1000" in asked(*sides(560, 440)).remarks[0]
-    assert asked(*sides(510, 490)).remarks == ()
+        bound_scores(members, nonmembers)
+    assert bound_scores(members, nonmembers, "independent_trials").remarks == ()
+    assert "560 of 1000" in bound_scores(*sides(560, 440)).remarks[0]
+    assert bound_scores(*sides(510, 490)).remarks == ()
 
 
 def test_copied_rows_are_refused_and_some_copies_remarked_on() -> None:
     members, nonmembers = sides(50, 50)
     with pytest.raises(AssumptionError, match="copies"):
-        asked(np.repeat(members, 10), np.repeat(nonmembers, 10))
-    some = asked(np.concatenate([members, members[:20]]), np.concatenate([nonmembers, nonmembers[:20]]))
+        bound_scores(np.repeat(members, 10), np.repeat(nonmembers, 10))
+    some = bound_scores(np.concatenate([members, members[:20]]), np.concatenate([nonmembers, nonmembers[:20]]))
     assert "40 of 140 rows repeat" in some.remarks[0]
 
 
 def test_scores_of_few_values_are_no_copies_but_tied() -> None:
     draw = np.random.default_rng(1)
-    result = asked(draw.integers(0, 3, 100), draw.integers(0, 3, 100))
+    result = bound_scores(draw.integers(0, 3, 100), draw.integers(0, 3, 100))
     assert result.epsilon == 0 and "equal one of the other side" in result.remarks[0]
 
 
@@ -57,9 +57,9 @@ def test_scores_of_few_values_are_no_copies_but_tied() -> None:
 def test_neighbours_that_follow_each_other_are_no_independent_trials() -> None:
     draw = np.random.default_rng(2)
     drift = np.repeat(draw.normal(0, 5, 20), 10)  # 20 runs of ten canaries, each with its own offset
-    result = asked(drift + draw.normal(size=200), drift + draw.normal(size=200), "independent_trials")
+    result = bound_scores(drift + draw.normal(size=200), drift + draw.normal(size=200), "independent_trials")
     assert any("do not look like independent trials" in item for item in result.remarks)
-    assert asked(np.sort(draw.normal(size=200)), draw.normal(size=200), "independent_trials").remarks == ()
+    assert bound_scores(np.sort(draw.normal(size=200)), draw.normal(size=200), "independent_trials").remarks == ()
 
 
 def test_honest_games_are_hardly_ever_remarked_on() -> None:
@@ -74,9 +74,9 @@ def test_honest_games_are_hardly_ever_remarked_on() -> None:
 
 
 def test_adjacency_is_what_the_caller_states() -> None:
-    assert asked(*sides(20, 20), adjacency="replace_one").game.adjacency is Adjacency.REPLACE_ONE
+    assert bound_scores(*sides(20, 20), adjacency="replace_one").game.adjacency is Adjacency.REPLACE_ONE
     with pytest.raises(ConfigError, match="adjacency is 'swap'"):
-        asked(*sides(20, 20), adjacency="swap")
+        bound_scores(*sides(20, 20), adjacency="swap")
 
 
 @pytest.mark.sampled(1)
@@ -96,9 +96,9 @@ def test_presence_proves_nothing_of_replacement(estimator: str) -> None:
 
 def test_several_attacks_share_the_error_rate() -> None:
     members, nonmembers = sides(100, 100, shift=1.0)
-    assert asked(members, nonmembers, attacks=5).epsilon == asked(members, nonmembers, confidence=0.99).epsilon
+    assert bound_scores(members, nonmembers, attacks=5).epsilon == bound_scores(members, nonmembers, confidence=0.99).epsilon
     with pytest.raises(ConfigError, match="attacks is 0"):
-        asked(members, nonmembers, attacks=0)
+        bound_scores(members, nonmembers, attacks=0)
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_the_best_of_five_columns_of_nothing_keeps_five_per_cent() -> None:
     alarms = 0
     for seed in range(200):
         draw = np.random.default_rng([3, seed])
-        result = [asked(draw.normal(size=60), draw.normal(size=60), attacks=5).epsilon for _ in range(5)]
+        result = [bound_scores(draw.normal(size=60), draw.normal(size=60), attacks=5).epsilon for _ in range(5)]
         alarms += max(result) > 0
     assert alarms <= 21  # a binomial of 200 at 5 % exceeds that one time in a thousand
 
@@ -115,16 +115,16 @@ def test_scores_that_are_no_plain_numbers_are_refused_and_large_ones_kept_apart(
     nonmembers = np.arange(50.0)
     for bad, word in ((np.ones(50) * 1j, "complex"), (["a"] * 50, "type"), (np.ma.masked_less(np.arange(50.0), 3), "masked")):
         with pytest.raises(DataError, match=word):
-            asked(bad, nonmembers)
+            bound_scores(bad, nonmembers)
     base = 2**60
-    perfect = asked(np.arange(base + 100, base + 200), np.arange(base, base + 100))
-    assert perfect.epsilon == asked(np.arange(100, 200), np.arange(100)).epsilon > 3
+    perfect = bound_scores(np.arange(base + 100, base + 200), np.arange(base, base + 100))
+    assert perfect.epsilon == bound_scores(np.arange(100, 200), np.arange(100)).epsilon > 3
     with pytest.raises(DataError, match="2\\^53"):
-        asked(np.arange(base, base + 50), nonmembers)
+        bound_scores(np.arange(base, base + 50), nonmembers)
 
 
 def test_a_bound_reads_as_one_line() -> None:
-    text = str(asked(*sides(100, 100, shift=2.0)))
+    text = str(bound_scores(*sides(100, 100, shift=2.0)))
     assert text.startswith("epsilon >= ") and "at delta 1e-05" in text and len(text) < 160
 
 
@@ -156,5 +156,5 @@ def test_trying_seeds_on_tied_scores_of_nothing_keeps_five_per_cent(game: str) -
     for audit in range(60):
         draw = np.random.default_rng([5, audit])
         members, nonmembers = draw.integers(0, 3, 50), draw.integers(0, 3, 50)
-        alarms += max(asked(members, nonmembers, game, seed=seed).epsilon for seed in range(10)) > 0
+        alarms += max(bound_scores(members, nonmembers, game, seed=seed).epsilon for seed in range(10)) > 0
     assert alarms <= 9  # a binomial of 60 at 5 % exceeds that one time in a thousand

@@ -179,7 +179,7 @@ CURVES = {
     "flat 1": (functools.partial(tradeoff.tpr_allowed, 1.0, 0.0), 0.0),
     "flat 3": (functools.partial(tradeoff.tpr_allowed, 3.0, 0.0), 0.0),
     "laplace 1": (laplace_roc, 0.0),
-    "gaussian 1": (functools.partial(tradeoff.tpr_of_gdp, 1.0), 1e-5),
+    "gaussian 1": (functools.partial(tradeoff.gdp_tpr, 1.0), 1e-5),
 }
 
 

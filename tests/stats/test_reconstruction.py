@@ -104,7 +104,7 @@ def test_orthogonal_candidates_stay_below_their_bound(choices: int, mu: float, r
     assert success == pytest.approx(reached, abs=8e-4)  # of 400,000 draws
     assert reconstruction.success_mu(success, 1 / choices, replace=False) < mu
     assert reconstruction.success_mu(success, 1 / choices, replace=True) <= mu * math.sqrt(2) + 1e-9
-    assert success < float(tradeoff.tpr_of_gdp(mu, 1 / choices))
+    assert success < float(tradeoff.gdp_tpr(mu, 1 / choices))
 
 
 def test_the_better_form_depends_on_the_number_of_values() -> None:

@@ -45,7 +45,7 @@ def test_delta_of_gdp_is_the_hockey_stick_divergence() -> None:
 def test_gdp_curve_is_the_envelope_of_its_epsilon_delta_curves() -> None:
     rates = np.array([1e-4, 0.01, 0.2, 0.6])
     envelope = np.min([tradeoff.tpr_allowed(e, tradeoff.gdp_delta(1.0, e), rates) for e in np.linspace(0, 9, 4000)], axis=0)
-    assert tradeoff.tpr_of_gdp(1.0, rates) == pytest.approx(envelope, rel=1e-4)
+    assert tradeoff.gdp_tpr(1.0, rates) == pytest.approx(envelope, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 4.0])
@@ -68,8 +68,8 @@ def test_group_privacy_is_the_chain_of_neighbours() -> None:
 
 def test_sgd_curve_is_the_gaussian_one_without_sampling() -> None:
     rates = np.array([1e-4, 0.01, 0.3])
-    assert dp_sgd_curve.sgd(8.0, 1.0, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates))
-    assert dp_sgd_curve.sgd(8.0, 0.9999, 64).tpr(rates) == pytest.approx(tradeoff.tpr_of_gdp(1.0, rates), rel=2e-3)
+    assert dp_sgd_curve.sgd(8.0, 1.0, 64).tpr(rates) == pytest.approx(tradeoff.gdp_tpr(1.0, rates))
+    assert dp_sgd_curve.sgd(8.0, 0.9999, 64).tpr(rates) == pytest.approx(tradeoff.gdp_tpr(1.0, rates), rel=2e-3)
 
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.2, 1), (1.5, 0.3, 20)])

@@ -13,7 +13,7 @@ from audit.core.deployed_events import IntegerNoise, NoisyMax, SparseVector
 from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
 from audit.stats.curves import pld
-from audit.stats.curves.tradeoff import tpr_of_gdp
+from audit.stats.curves.tradeoff import gdp_tpr
 
 Leaf = tuple[pld.PairMaker, int]
 Side = Literal["exact", "above", "below"]
@@ -112,7 +112,7 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
     if not noises or min(noises) == 0:
         return []
     shift = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-    return [_amplified.tuned_example(event, lambda chance, way: tpr_of_gdp(way * shift, chance), math.inf)]
+    return [_amplified.tuned_example(event, lambda chance, way: gdp_tpr(way * shift, chance), math.inf)]
 
 
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:

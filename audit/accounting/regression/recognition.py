@@ -67,7 +67,7 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
         for result, ends in compared
         if not ends[0] <= result.epsilon <= ends[1] and result.epsilon > floor * ends[0]
     ]
-    if not is_named and (_is_of_another(below, method.orders or ORDERS) or _is_mostly_true(method, answered, len(below))):
+    if not is_named and (_follows_another_law(below, method.orders or ORDERS) or _is_mostly_true(method, answered, len(below))):
         below = []
     off = tuple(_finding(result, ends, method) for result, ends in below)
     return MethodReport(
@@ -75,7 +75,7 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     )
 
 
-def _is_of_another(below: Sequence[tuple[Result, methods.Interval]], orders: tuple[float, ...]) -> bool:
+def _follows_another_law(below: Sequence[tuple[Result, methods.Interval]], orders: tuple[float, ...]) -> bool:
     """True if answers below a recognised method follow something else that is right.
 
     A mistake moves the method's own figures by about as much everywhere. The better of two methods keeps a share or a margin

@@ -13,7 +13,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
 from audit.stats.bounds import least_favourable, rank_exact, rank_sums, ranks, roots, shifts
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
@@ -137,11 +137,11 @@ def _description(description: str, signal: float) -> str:
 
 def _curve(mechanism: EventCurves) -> tradeoff_curves.Family:
     """Curves by signal, the inverse of the noise multiplier."""
-    return lambda signal: mechanism.at(noise_of(signal))
+    return lambda signal: mechanism.at(signal_noise(signal))
 
 
 def _epsilon(signal: float, mechanism: EventCurves, delta: float) -> float:
-    return mechanism.epsilon(noise_of(signal), delta)
+    return mechanism.epsilon(signal_noise(signal), delta)
 
 
 def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:

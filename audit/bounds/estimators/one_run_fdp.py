@@ -13,7 +13,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
 from audit.stats.bounds import one_run_fdp, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff
@@ -115,7 +115,7 @@ def _inverse(mechanism: EventCurves | None) -> one_run_fdp.Inverse:
     """Of the curves by mu, or by signal (inverse noise)."""
     if mechanism is None:
         return one_run_fdp.gdp_inverse
-    return one_run_fdp.curve_inverse(lambda signal: mechanism.symmetric(noise_of(signal)))
+    return one_run_fdp.curve_inverse(lambda signal: mechanism.symmetric(signal_noise(signal)))
 
 
 def _search(
@@ -129,7 +129,7 @@ def _search(
 def _epsilon(parameter: float, mechanism: EventCurves | None, delta: float) -> float:
     if mechanism is None:
         return tradeoff.gdp_epsilon(parameter, delta)
-    return mechanism.epsilon(noise_of(parameter), delta)
+    return mechanism.epsilon(signal_noise(parameter), delta)
 
 
 def _parameter(parameter: float, mechanism: EventCurves | None) -> float:

@@ -13,7 +13,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
 from audit.stats.bounds import one_run_guesses, product_channel, ranks
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
@@ -124,7 +124,7 @@ class _Family:
 
     def __call__(self, parameter: float) -> tradeoff_curves.TradeoffCurve:
         if self.mechanism is not None:
-            return self.mechanism.symmetric(noise_of(parameter))
+            return self.mechanism.symmetric(signal_noise(parameter))
         return tradeoff_curves.gdp(parameter) if self.name == "gdp" else tradeoff_curves.epsilon_delta(parameter, self.delta)
 
     @property
@@ -135,7 +135,7 @@ class _Family:
     def epsilon(self, parameter: float) -> float:
         """The epsilon at delta of the curve."""
         if self.mechanism is not None:
-            return self.mechanism.epsilon(noise_of(parameter), self.delta)
+            return self.mechanism.epsilon(signal_noise(parameter), self.delta)
         return tradeoff.gdp_epsilon(parameter, self.delta) if self.name == "gdp" else parameter
 
     def with_epsilon(self, epsilon: float) -> float:

@@ -10,7 +10,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
 from audit.stats.bounds import reconstruction, roots, secret_guesses
 from audit.stats.curves import tradeoff
 
@@ -78,7 +78,7 @@ class Reconstruction:
         signal = curves.signal_of(epsilon, delta)
         if math.isinf(signal) or success <= answers.baseline:
             return False
-        return float(curves.at(noise_of(signal)).tpr(answers.baseline)) < success
+        return float(curves.at(signal_noise(signal)).tpr(answers.baseline)) < success
 
     def bound_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
         """The bound from counts alone.
@@ -104,7 +104,7 @@ class Reconstruction:
             for right in (answers.right, answers.trials)
             for success in [reconstruction.success_lower(right, answers.trials, significance)]
         ]
-        epsilon, ceiling = (curves.epsilon(noise_of(signal), delta) for signal in signals)
+        epsilon, ceiling = (curves.epsilon(signal_noise(signal), delta) for signal in signals)
         plain = self._bound(answers, (epsilon, ceiling), delta=delta, confidence=confidence)
         return replace(plain, family=curves.family, parameter=curves.parameter(signals[0]))
 
@@ -115,7 +115,7 @@ class Reconstruction:
             return 0.0
 
         def refutes(signal: float) -> bool:
-            return signal == 0 or float(curves.at(noise_of(signal)).tpr(baseline)) < success
+            return signal == 0 or float(curves.at(signal_noise(signal)).tpr(baseline)) < success
 
         return roots.last_rejected(refutes, largest=MOST_SIGNAL, resolution=RESOLUTION, stride=0.5)
 

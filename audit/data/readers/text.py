@@ -109,10 +109,10 @@ class Text:
         texts, files = text_files.read_texts(place, str(self.column))
         part = tokens.part(texts, encode, self.length)
         if self.label is not None:
-            names, _ = text_files.read_texts(place, str(self.label), whole=True)
+            names, _ = text_files.read_texts(place, str(self.label), whole_numbers=True)
             return Part(inputs=part.inputs, labels=np.array(names)), files
         if self.user is not None:
-            users, _ = text_files.read_texts(place, str(self.user), whole=True)
+            users, _ = text_files.read_texts(place, str(self.user), whole_numbers=True)
             rows = _user_rows(users, self.texts_per_user)
             return Part(inputs=_side_by_side(part.inputs, rows), labels=_side_by_side(part.labels, rows)), files
         return part, files

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Gradients, Rows, accumulate, owner
-from audit.engine.gradients.dropout_draws import kept_factors, of_rows, with_factors
+from audit.engine.gradients.dropout_draws import cut_rows, kept_factors, with_factors
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.gradients.trials import CODE_ERRORS, agree, failure, layer_title, step_off, without_dropout
@@ -123,7 +123,7 @@ def _unlike_draws(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
         return f"its dropout cannot be drawn for several models at once: {str(error).partition(chr(10))[0]}"
     for model in range(_MODELS):
         section = slice(model * _ROWS, (model + 1) * _ROWS)
-        alone = with_factors(module, of_rows(factors, section, len(inputs)))
+        alone = with_factors(module, cut_rows(factors, section, len(inputs)))
         values = {name: value[model] for name, value in state.items()}
         try:
             with torch.no_grad():

@@ -37,7 +37,7 @@ def with_factors(module: nn.Module, factors: Sequence[Tensor]) -> nn.Module:
     return copy.deepcopy(module, memo)
 
 
-def of_rows(factors: Sequence[Tensor], section: slice, total: int) -> list[Tensor]:
+def cut_rows(factors: Sequence[Tensor], section: slice, total: int) -> list[Tensor]:
     """Return the factors of some rows of `total`, all of them if a row has several along the first axis."""
     widths = [len(factor) // total for factor in factors]
     return [factor[section.start * width : section.stop * width] for factor, width in zip(factors, widths, strict=True)]

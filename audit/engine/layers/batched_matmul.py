@@ -15,13 +15,13 @@ from audit.engine.device import on_device
 _WORTH_A_CALL = 4_000_000  # operations of one model, from which its own call is faster (measured: docs/evidence/speed.md)
 
 
-def rowwise(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`(N, m, o)` = `left` `(N, m, k)` @ `right` `(N, o, k)` transposed, plus `bias` `(N, o)`; differentiable in `left`."""
-    if not _loop_is_faster(left, left.shape[1] * left.shape[2] * right.shape[1]):
+def rowwise(first: Tensor, second: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`(N, m, o)` = `first` `(N, m, k)` @ `second` `(N, o, k)` transposed, plus `bias` `(N, o)`; differentiable in `first`."""
+    if not _loop_is_faster(first, first.shape[1] * first.shape[2] * second.shape[1]):
         if bias is None:
-            return torch.bmm(left, right.transpose(1, 2))
-        return torch.baddbmm(bias.unsqueeze(1), left, right.transpose(1, 2))
-    product: Tensor = _Rowwise.apply(left, right, bias)
+            return torch.bmm(first, second.transpose(1, 2))
+        return torch.baddbmm(bias.unsqueeze(1), first, second.transpose(1, 2))
+    product: Tensor = _Rowwise.apply(first, second, bias)
     return product
 
 
@@ -34,14 +34,14 @@ def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:
         place.add_(_linear(signal_block.t(), column.t(), None))
 
 
-def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """`(n, m, o)` = `left` `(n, m, k)` @ `right` `(n, k, o)`, with items that do not depend on n.
+def steady_bmm(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+    """`(n, m, o)` = `first` `(n, m, k)` @ `second` `(n, k, o)`, with items that do not depend on n.
 
     A product with one row or one column would go through vector kernels that order their sums by the whole batch.
     """
-    if left.shape[1] == 1 or right.shape[2] == 1:
-        return torch.sum(left.unsqueeze(3) * right.unsqueeze(1), 2, out=out)
-    return torch.bmm(left, right, out=out)
+    if first.shape[1] == 1 or second.shape[2] == 1:
+        return torch.sum(first.unsqueeze(3) * second.unsqueeze(1), 2, out=out)
+    return torch.bmm(first, second, out=out)
 
 
 def weighted_rows(values: Tensor, factors: Tensor) -> Tensor:
@@ -66,29 +66,29 @@ def _loop_is_faster(like: Tensor, multiplications: int) -> bool:
     )
 
 
-def _linear(left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+def _linear(first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(first, second, bias, "none", [], "")
     return product
 
 
 class _Rowwise(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(right)
-        if len(left) == 1:
-            return _linear(left[0], right[0], None if bias is None else bias[0]).unsqueeze(0)
-        biases = [None] * len(left) if bias is None else list(bias)
-        out = left.new_empty(left.shape[0], left.shape[1], right.shape[1])
-        for place, block, weight_block, shift in zip(out, left, right, biases, strict=True):
+    def forward(ctx: Any, first: Tensor, second: Tensor, bias: Tensor | None) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(second)
+        if len(first) == 1:
+            return _linear(first[0], second[0], None if bias is None else bias[0]).unsqueeze(0)
+        biases = [None] * len(first) if bias is None else list(bias)
+        out = first.new_empty(first.shape[0], first.shape[1], second.shape[1])
+        for place, block, weight_block, shift in zip(out, first, second, biases, strict=True):
             place.copy_(_linear(block, weight_block, shift))
         return out
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
-        (right,) = ctx.saved_tensors
+        (second,) = ctx.saved_tensors
         if len(signal) == 1:
-            return _linear(signal[0], right[0].t(), None).unsqueeze(0), None, None
-        gradient = signal.new_empty(signal.shape[0], signal.shape[1], right.shape[2])
-        for place, block, weight_block in zip(gradient, signal, right, strict=True):
+            return _linear(signal[0], second[0].t(), None).unsqueeze(0), None, None
+        gradient = signal.new_empty(signal.shape[0], signal.shape[1], second.shape[2])
+        for place, block, weight_block in zip(gradient, signal, second, strict=True):
             place.copy_(_linear(block, weight_block.t(), None))
         return gradient, None, None

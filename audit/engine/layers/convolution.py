@@ -44,7 +44,7 @@ class _RowProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        return ctx.layer.back_of_rows(signal), None, None, None
+        return ctx.layer.pull_rows_back(signal), None, None, None
 
 
 class ConvLayer(MatrixLayer):

@@ -188,7 +188,7 @@ class ImageProducts:
             parts.append(self.geometry.fold(column_gradient, self.shape, positions_first=False))
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def back_of_rows(self, signal: Tensor) -> Tensor:
+    def pull_rows_back(self, signal: Tensor) -> Tensor:
         """Return what `back` does, of a signal `(N, rows * P, outputs)`."""
         if self._takes_library(signal):
             return self._back_by_library(signal.reshape(-1, self.positions, signal.shape[2]).transpose(1, 2).contiguous())

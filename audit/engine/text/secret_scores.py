@@ -73,7 +73,7 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
     """
     rows = [secret_tokens(encode, pieces) for pieces in texts]
     values = token_log_probabilities(module, [row.tokens for row in rows])
-    return np.array([own[row.start - 1 : row.stop - 1].sum() for row, own in zip(rows, values, strict=True)])
+    return np.array([scores[row.start - 1 : row.stop - 1].sum() for row, scores in zip(rows, values, strict=True)])
 
 
 def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, str]]) -> list[tuple[Array, Array]]:
@@ -87,13 +87,13 @@ def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, st
         for before, text in pairs
     ]
 
-    def standardise(log_softmax: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    def standardise(log_softmax: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         chances = log_softmax.exp()
         mean = (chances * log_softmax).sum(-1)
         deviation = ((chances * log_softmax.square()).sum(-1) - mean.square()).clamp(min=0).sqrt()
         flat = deviation <= 1e-3
-        standardised = torch.where(flat, 0.0, (own - mean) / torch.where(flat, 1.0, deviation))
-        return torch.stack([own, standardised], -1)
+        standardised = torch.where(flat, 0.0, (scores - mean) / torch.where(flat, 1.0, deviation))
+        return torch.stack([scores, standardised], -1)
 
     values = token_log_probabilities(module, [row.tokens for row in rows], standardise)
     return [(part[row.start - 1 :, 0], part[row.start - 1 :, 1]) for row, part in zip(rows, values, strict=True)]
@@ -122,8 +122,8 @@ def token_log_probabilities(
             for numbers in _batches(rows, most // vocabulary):
                 ids = torch.tensor([list(rows[number]) for number in numbers], device=device)
                 log_softmax = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
-                own = log_softmax.gather(2, ids[:, 1:, None])[..., 0]
-                values = own if reduce is None else reduce(log_softmax, own)
+                scores = log_softmax.gather(2, ids[:, 1:, None])[..., 0]
+                values = scores if reduce is None else reduce(log_softmax, scores)
                 for number, row in zip(numbers, values.cpu().double().numpy(), strict=True):
                     results[number] = row
     finally:
@@ -234,9 +234,9 @@ def count_places(
         labels = content.get("labels")
         targets = None if labels is None else token_numbers(labels)
         for number, end in finder.places(tokens):
-            own = range(max(end - finder.width, 1), end)  # nothing predicts the first token of a row
+            positions = range(max(end - finder.width, 1), end)  # nothing predicts the first token of a row
             counts[number] += 1
-            is_target = [targets is None or targets[at] != IGNORED_LABEL for at in own]
+            is_target = [targets is None or targets[at] != IGNORED_LABEL for at in positions]
             predicted_counts[number] = max(predicted_counts[number], sum(is_target))
     return list(zip(counts, predicted_counts, strict=True))
 

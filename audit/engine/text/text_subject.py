@@ -173,26 +173,26 @@ class TextModels:
         scores = torch.full(text.shape[:2], -torch.inf, device=text.device)
         scores[:, 0] = 0.0  # all beams are the same text before the first token
         for place in range(1, length):
-            own = (begin <= place) & (tokens[:, place] >= 0)
-            if not bool(own.any()):
+            active = (begin <= place) & (tokens[:, place] >= 0)
+            if not bool(active.any()):
                 continue
-            rows = text[own]
+            rows = text[active]
             logs = torch.log_softmax(self._model.logits(rows[:, :, : place + 1].flatten(0, 1))[:, -1], dim=-1)
-            totals = scores[own].unsqueeze(-1) + logs.unflatten(0, rows.shape[:2])
-            scores[own], best = totals.flatten(1).topk(width)
+            totals = scores[active].unsqueeze(-1) + logs.unflatten(0, rows.shape[:2])
+            scores[active], best = totals.flatten(1).topk(width)
             rows = rows.gather(1, (best // logs.shape[-1]).unsqueeze(-1).expand(-1, -1, length))
             rows[:, :, place] = best % logs.shape[-1]
-            text[own] = rows
+            text[active] = rows
         return text
 
     def _continue(self, tokens: Tensor, begin: Tensor) -> Tensor:
         text = tokens.clone()
         places = torch.arange(text.shape[1], device=text.device)
         for place in range(1, text.shape[1]):
-            own = (begin <= place) & (tokens[:, place] >= 0)
-            if bool(own.any()):
+            active = (begin <= place) & (tokens[:, place] >= 0)
+            if bool(active.any()):
                 best = self._model.logits(text[:, : place + 1])[:, -1].argmax(-1)
-                text[:, place] = torch.where(own, best, text[:, place])
+                text[:, place] = torch.where(active, best, text[:, place])
         return torch.where(places >= begin.unsqueeze(1), text, tokens)
 
     def _call_each_model(self, call: Any, *columns: Array) -> Array:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Gradients, Rows
-from audit.engine.gradients.dropout_draws import kept_factors, of_rows, still, with_factors
+from audit.engine.gradients.dropout_draws import cut_rows, kept_factors, still, with_factors
 from audit.engine.layers.reparametrization import with_values
 
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
@@ -128,7 +128,7 @@ class Recomputation:
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = self._values(engine, model)
             sample = rows.whole(section.start + real)
-            cuts = of_rows(factors, section, len(rows.inputs))
+            cuts = cut_rows(factors, section, len(rows.inputs))
             own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
             gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
             sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
@@ -229,7 +229,7 @@ class Recomputation:
         """Plain gradient of the example at `place` among those of all models, with dropout that multiplies by `factors`."""
         module = self._module(engine, model)
         section = slice(place * rows.copies, (place + 1) * rows.copies)
-        own = of_rows(factors, section, len(rows.inputs))
+        own = cut_rows(factors, section, len(rows.inputs))
         example = rows.whole(section)
         values = self._values(engine, model)
         return plain_gradient(with_factors(module, own) if own else module, values, example)

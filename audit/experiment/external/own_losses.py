@@ -124,8 +124,8 @@ def examine_losses(
     )
 
 
-def _overlap_remarks(whole: tuple[RowContainer, RowContainer], sides: _Sides) -> list[str]:
-    count = len(whole[0]) + len(whole[1]) - len(sides.positions)
+def _overlap_remarks(records: tuple[RowContainer, RowContainer], sides: _Sides) -> list[str]:
+    count = len(records[0]) + len(records[1]) - len(sides.positions)
     return [f"{count} records were left out because they occur on both sides."] if count else []
 
 
@@ -154,16 +154,16 @@ def _demand_losses(references: References | ReferenceTraining | None) -> None:
     )
 
 
-def _reference_losses(references: Any, sides: _Sides, index: Array | None, whole: int) -> tuple[Array, Array]:
+def _reference_losses(references: Any, sides: _Sides, index: Array | None, records: int) -> tuple[Array, Array]:
     """Memberships and losses of the references on the audited records, `(k, m)` each, members first."""
-    if references.included.shape[1] != whole:
+    if references.included.shape[1] != records:
         raise DataError(
-            f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
+            f"references.included has a column for {references.included.shape[1]} records but {records} members and nonmembers "
             "are given; expected as many, members first (or in the order of the coins where records carry an index)"
         )
     places = sides.positions if index is None or sides.beside("unit") is not None else index
-    if not np.array_equal(np.sort(places), np.arange(whole)) and index is not None:
-        raise DataError(f"'index' goes from {places.min()} to {places.max()}; expected each of 0 to {whole - 1} once")
+    if not np.array_equal(np.sort(places), np.arange(records)) and index is not None:
+        raise DataError(f"'index' goes from {places.min()} to {places.max()}; expected each of 0 to {records - 1} once")
     if references.losses is not None:
         return references.included[:, places], np.asarray(references.losses, np.float64)[:, places]
     names = [f"function {place} of references.loss_of" for place in range(len(references.loss_of))]

@@ -34,12 +34,12 @@ def tpr_allowed(epsilon: float, delta: float, fpr: ArrayLike) -> Array:
     return np.asarray(np.minimum(1.0, np.minimum(steep, flat)))
 
 
-def tpr_of_gdp(mu: float, fpr: ArrayLike) -> Array:
+def gdp_tpr(mu: float, fpr: ArrayLike) -> Array:
     """The largest TPR at false positive rate `fpr` of any test against a mu-GDP mechanism.
 
     References: Dong, Roth and Su 2019, arXiv 1905.02383.
 
-    >>> round(float(1 - tpr_of_gdp(1.0, 0.05)), 6)
+    >>> round(float(1 - gdp_tpr(1.0, 0.05)), 6)
     0.740489
     """
     return np.asarray(special.ndtr(special.ndtri(np.asarray(fpr, dtype=np.float64)) + mu))

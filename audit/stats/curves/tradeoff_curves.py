@@ -53,7 +53,7 @@ def epsilon_delta(epsilon: float, delta: float) -> TradeoffCurve:
 
 def gdp(mu: float) -> TradeoffCurve:
     """The curve of mu-Gaussian differential privacy."""
-    rate = functools.partial(tradeoff.tpr_of_gdp, mu)
+    rate = functools.partial(tradeoff.gdp_tpr, mu)
     return TradeoffCurve(tpr=rate, tnr=rate)
 
 
