@@ -171,11 +171,11 @@ def _find_drift(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
 
 def _find_factor(group: Sequence[_Probe], _: Sequence[_Probe]) -> Method | None:
     bases = [Method(name="rdp"), Method(name="rdp", conversion="classic"), methods.make("moments")]
-    fits = [fit for base in bases if (fit := _find_factor(group, base)) is not None]
+    fits = [fit for base in bases if (fit := _fit_factor(group, base)) is not None]
     return min(fits, key=lambda fit: fit[0])[1] if fits else None
 
 
-def _find_factor(group: Sequence[_Probe], method: Method) -> tuple[float, Method] | None:
+def _fit_factor(group: Sequence[_Probe], method: Method) -> tuple[float, Method] | None:
     """Return a method with noise, delta or epsilon a constant factor from the question, and how far answers are from it.
 
     None if no factor fits most answers.
