@@ -211,6 +211,8 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
 CELLS = [
     *[("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)],
     *[("sequential", 200, 0.5), ("gaussian", 200, 3.0), ("both_ends", 100, 0.5)],
+    *[("fdp_rank", 200, 2.0), ("fdp_rank", 200, 3.0), ("fdp_rank", 100, 1.0)],
+    *[("one_run_fdp", 200, 2.0), ("one_run_fdp", 300, 1.0)],
 ]
 
 
@@ -218,14 +220,16 @@ CELLS = [
 @pytest.mark.parametrize(("name", "scores", "claim"), CELLS)
 def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name: str, scores: int, claim: float) -> None:
     """Near the ceiling, too: half of the coins on either side, to the one, is what coins hardly ever give."""
-    rules = "one_run" if name == "one_run" else "independent_trials"
-    row = audit.plan(delta=1e-5, claim=claim, scores=scores, game=rules, estimators=(name,))[0]
+    rules = Game.of_scores("one_run" if name.startswith("one_run") else "independent_trials", scores)
+    options, mechanism = ({"family": "dp_sgd"}, SGD) if name == "one_run_fdp" else ({}, SGD if name == "fdp_rank" else None)
+    estimator = plugins.build("audit.bounds.estimators", {"kind": name, **options})
+    row = power.plan({name: estimator}, [rules], power.Question(delta=1e-5, claim=claim), mechanism=mechanism)[0]
     mu, draw, played = tradeoff.gdp_mu(row.detectable, 1e-5), np.random.default_rng(scores), []
     for _ in range(400):
         coins = draw.random(scores) < 0.5
         values = draw.normal(size=scores) + mu * coins
-        played.append(Scores(values=values, included=coins, game=Game.of_scores(rules, scores)))
-    estimator, question = plugins.build("audit.bounds.estimators", {"kind": name}), {"delta": 1e-5, "confidence": 0.95}
+        played.append(Scores(values=values, included=coins, game=rules, mechanism=mechanism))
+    question = {"delta": 1e-5, "confidence": 0.95}
     caught = claim_test.refutes_tables(estimator, played, epsilon=claim, seeds=[Seed(0)] * len(played), **question)
     assert 0.75 <= np.mean(caught) <= 0.85
 
