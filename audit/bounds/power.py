@@ -3,6 +3,7 @@
 Power is that of the estimator against ideal scores of a Gaussian mechanism; a real attack reaches at most that.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -243,22 +244,25 @@ def _search(query: PowerQuery, first: float, stride: float, tolerance: float) ->
 
 
 def scores_needed(
-    estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Event | None = None
+    estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Event | None = None, *, start: int = 16
 ) -> int | None:
     """Return how many scores (runs if a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
 
-    To ten per cent from above; None if 200,000 do not suffice.
+    To ten per cent from above; None if 200,000 do not suffice. The search begins at `start`.
     """
 
+    @functools.cache
     def suffices(scores: int) -> bool:
         resize = with_scores(game, scores)
         return PowerQuery(estimator=estimator, game=resize, question=question, mechanism=mechanism).catches(truth)
 
-    low, high = 1, 16
+    low = high = start
     while not suffices(high):
         if high >= MOST_SCORES:
             return None
         low, high = high, min(2 * high, MOST_SCORES)
+    while low > 1 and suffices(low):
+        low, high = low // 2, low
     while high > 1.1 * low + 1:
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)

@@ -33,7 +33,7 @@ def show(rows: Sequence[PowerRow], console: Any) -> None:
     from rich.table import Table
 
     from audit.core.rounding import up
-    from audit.experiment.plan.plan_power import FEWEST
+    from audit.experiment.plan.plan_power import NEEDED_DRAWS
 
     if not rows:
         console.print("power: no estimator of this plan is quick enough to simulate")
@@ -50,7 +50,7 @@ def show(rows: Sequence[PowerRow], console: Any) -> None:
     console.print(
         f"caught from: the least true epsilon of a Gaussian mechanism that the best attack catches with {rows[0].power:.0%} "
         f"probability, to {_points(rows)} percentage points by {min(row.draws for row in rows)} simulated audits; "
-        f"scores needed: to catch the violation in that share of {FEWEST} (canaries, or runs of one canary each)"
+        f"scores needed: to catch the violation in that share of {NEEDED_DRAWS} (canaries, or runs of one canary each)"
     )
     for row in rows:
         if row.runs_to_proof is not None:

@@ -11,7 +11,7 @@ from audit.core.plans import PowerRow
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.games.spec import GameDesign
 
-FEWEST = 10  # simulated audits at each number of scores
+PILOT, NEEDED_DRAWS = 10, 50  # simulated audits at each number of scores: where the search begins, and where it ends
 PROOFS = 41  # simulated audits behind the median number of runs to a proof
 
 
@@ -74,10 +74,13 @@ def _with_needs(row: PowerRow, path: simulation.Path, game_design: GameDesign, v
     if row.claim <= 0:
         return row
     truth = violation * row.claim
-    question = power.Question(
-        delta=path.delta, confidence=path.level, claim=row.claim, power=row.power, draws=min(row.draws, FEWEST)
-    )
-    scores = power.scores_needed(path.estimators[0], path.game, truth, question, path.mechanism)
+    scores: int | None = 16
+    for draws in (PILOT, NEEDED_DRAWS):
+        question = power.Question(
+            delta=path.delta, confidence=path.level, claim=row.claim, power=row.power, draws=min(row.draws, draws)
+        )
+        if scores is not None:
+            scores = power.scores_needed(path.estimators[0], path.game, truth, question, path.mechanism, start=scores)
     runs = None if scores is None else scores if game_design.count == 1 else game_design.runs
     cost = None if runs is None or row.hours is None else row.hours * (runs + game_design.references) / game_design.models
     return replace(row, violation=truth, needed=scores, needed_runs=runs, needed_hours=cost)
