@@ -91,7 +91,9 @@ class PlanRow:
     hours: float | None = None
 
 
-def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = None, *, each_coin: bool = True) -> Scores:
+def ideal_scores(
+    game: Game, mu: float, seed: Seed, mechanism: Event | None = None, *, each_coin: bool = True, members: int | None = None
+) -> Scores:
     """Scores as the best attack on a mu-GDP mechanism would give them in `game`, under coins that are drawn as the game does.
 
     Copies of a canary show as many times mu.
@@ -99,6 +101,7 @@ def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = No
     Args:
         each_coin: draw each of the coins; False takes one of five numbers of members that are as likely as one another, so that
             estimators that simulate their null for each number need few.
+        members: in the place of those five, if their number is known.
     """
     count = max(game.canaries * game.runs, 2)
     if game.choices > 1:  # candidates at right angles: a replacement moves by sqrt(2) mu
@@ -107,17 +110,19 @@ def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = No
         shift = distance * (np.arange(game.choices) == drawn[:, None])
         values = seed.child("scores").numpy().normal(size=(count, game.choices)) + shift
         return claim_test.secret_scores(game, values, drawn, mechanism)
-    included = _coins(game, count, seed.child("coins"), each_coin)
+    included = _coins(game, count, seed.child("coins"), each_coin, members)
     values = seed.child("scores").numpy().normal(size=count) + mu * game.copies * included
     return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
 
 
-def _coins(game: Game, count: int, seed: Seed, each_coin: bool) -> Array:
+def _coins(game: Game, count: int, seed: Seed, each_coin: bool, known: int | None) -> Array:
     """`(count,)` memberships with at least one on either side, which estimators ask for."""
     draws = seed.numpy().random(count)
     chance = game.inclusion_probability
     if each_coin:
         members = int((draws < chance).sum())
+    elif known is not None:
+        members = known
     else:
         level = (math.floor(draws[0] * BALANCES) + 0.5) / BALANCES
         members = binomial.quantile(level, count, chance)
@@ -151,12 +156,13 @@ def bounds_at(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerQuery:
-    """A question put to one estimator in one game."""
+    """A question put to one estimator in one game, of so many members where they are known and coins do not have to decide."""
 
     estimator: Estimator
     game: Game
     question: Question
     mechanism: Event | None = None
+    members: int | None = None
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
         """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
@@ -165,12 +171,12 @@ class PowerQuery:
     def find_catches(self, epsilon: float, draws: Sequence[int]) -> list[int]:
         """Return those of some simulated audits that refute the claim, in their order."""
         question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
-        is_coin, catches = _tests_coins(self.estimator), []
+        coins, catches = {"each_coin": _tests_coins(self.estimator), "members": self.members}, []
         step = max(1, MOST_TOGETHER // (self.game.canaries * self.game.runs))
         for part in (draws[begin : begin + step] for begin in range(0, len(draws), step)):
             answers = claim_test.refutes_tables(
                 self.estimator,
-                [ideal_scores(self.game, mu, _score_power(draw), self.mechanism, each_coin=is_coin) for draw in part],
+                [ideal_scores(self.game, mu, _score_power(draw), self.mechanism, **coins) for draw in part],
                 epsilon=question.claim,
                 delta=question.delta,
                 confidence=question.confidence,
@@ -204,7 +210,13 @@ def _estimator_power(draw: int) -> Seed:
 
 
 def detectable(
-    estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None, *, tolerance: float = TOLERANCE
+    estimator: Estimator,
+    game: Game,
+    question: Question,
+    mechanism: Event | None = None,
+    *,
+    members: int | None = None,
+    tolerance: float = TOLERANCE,
 ) -> float:
     """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
@@ -212,7 +224,7 @@ def detectable(
     that catches an epsilon is taken to catch all larger ones, and is simulated only where the search does not know it.
     """
     game.require(estimator.assumes, type(estimator).__name__)
-    query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism)
+    query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism, members=members)
     first = max(2 * question.claim, 1.0)
     if question.draws <= PILOT:
         return _search(query, first, first, tolerance)

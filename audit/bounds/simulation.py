@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.bounds import budget, claim_test, known_laws, simulation_costs
 from audit.bounds import power as planning
@@ -43,7 +44,7 @@ class Path:
         level: confidence of each single bound.
         attacks: the estimators of each attack on the same runs; the largest bound of all is the path's.
         together: each estimator bounds all attacks at once, and the audit may stop at any time.
-        members: as many as the audit has, if no estimator needs fair coins; None takes as many as coins give on average.
+        members: as many as the audit has, for estimators that take them as given; None takes as many as coins give on average.
     """
 
     # compared and hashed by this text alone: the key of the caches below
@@ -66,24 +67,23 @@ class Path:
         """The estimators of all attacks, each once."""
         return tuple({repr(estimator): estimator for attack in self.attacks for estimator in attack}.values())
 
-    def wrong(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
+    def wrong(self, attacks: Sequence[Sequence[Estimator]], audit: SimulatedAudit, truth: float, seed: Seed) -> bool:
         """True if a test refutes the epsilon `truth`: in a game that may stop, at any time, so at the worst one."""
         question = {"epsilon": truth, "delta": self.delta, "confidence": self.level}
         if self.together:
             anytime = [estimator for estimator in attacks[0] if isinstance(estimator, AnytimeEstimator)]
-            return any(estimator.ever_refutes(views, **question) for estimator in anytime)
-        pairs = [(estimator, view) for attack, view in zip(attacks, views, strict=True) for estimator in attack]
+            return any(estimator.ever_refutes(audit.views(estimator), **question) for estimator in anytime)
         return any(
             claim_test.refutes(estimator, view, **question, seed=seed.child("bound", index))
-            for index, (estimator, view) in enumerate(pairs)
+            for index, (estimator, view) in enumerate(audit.pairs(attacks))
         )
 
-    def above(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
+    def above(self, attacks: Sequence[Sequence[Estimator]], audit: SimulatedAudit, truth: float, seed: Seed) -> bool:
         """True if a bound, searched for and converted as the audit does, is above the epsilon `truth`."""
         return any(
             bound.epsilon > truth
-            for estimators, view in zip(attacks, views, strict=True)
-            for bound in budget.bounds(view, estimators, delta=self.delta, confidence=self.level, seed=seed)
+            for estimator, view in audit.pairs(attacks)
+            for bound in budget.bounds(view, [estimator], delta=self.delta, confidence=self.level, seed=seed)
         )
 
     @property
@@ -92,10 +92,13 @@ class Path:
         return self.game.inclusion is Inclusion.COINS
 
     def at_size_of(self, scores: Scores) -> Path:
-        """The path with as many members as `scores` has, unless coins have to decide that or it has fewer scores."""
-        asks_coins = any(Assumption.INDEPENDENT_COINS in estimator.assumes for estimator in self.estimators)
+        """The path with as many members as `scores` has, unless it has fewer scores or all estimators ask that coins decide."""
         is_same = len(scores.values) == self.scores and self.game.choices == 1
-        return replace(self, members=int(scores.included.sum())) if is_same and not asks_coins else self
+        return (
+            replace(self, members=int(scores.included.sum()))
+            if is_same and not all(map(_asks_coins, self.estimators))
+            else self
+        )
 
     @property
     def scores(self) -> int:
@@ -160,7 +163,7 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
     wrong, above, searches = 0, 0, 0
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
-        question = attacks, _views(law, path, stream), law.epsilon, stream
+        question = attacks, _simulated_audit(law, path, stream), law.epsilon, stream
         refutes, is_searched = path.wrong(*question), repetition % simulation_costs.WHOLE == 0 and not path.together
         is_above = is_searched and path.above(*question)
         wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched
@@ -205,7 +208,7 @@ def detectable(
         # wealth is averaged over attacks: the best of them has to win so many times more alone
         level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level
         question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
-        epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
+        epsilon = planning.detectable(estimator, path.game, question, path.mechanism, members=path.members)
         detectables.append(
             Detectable(estimator=probe.estimator, family=probe.family, claim=claim, epsilon=epsilon, power=power, draws=draws)
         )
@@ -227,22 +230,50 @@ def find_family(estimator: Estimator, path: Path) -> str | None:
     return claim_test.find_family(estimator, path.game, path.mechanism, path.delta)
 
 
-def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:
-    """Scores of several attacks on one simulated game: the first undisturbed, the others noisier."""
-    best = _secret_scores(law, path, seed) if path.game.choices > 1 else _coin_scores(law, path, seed)
+@dataclass(frozen=True, slots=True)
+class SimulatedAudit:
+    """Scores of several attacks on one simulated game: the first undisturbed, the others noisier.
+
+    Attributes:
+        by_coins: coins decide how many members there are.
+        sized: as many members as the audit has; of the same coins, so that both differ in few canaries.
+    """
+
+    by_coins: Sequence[Scores]
+    sized: Sequence[Scores]
+
+    def views(self, estimator: Estimator) -> Sequence[Scores]:
+        """Return the scores of each attack, under the memberships that the estimator is about."""
+        return self.by_coins if _asks_coins(estimator) else self.sized
+
+    def pairs(self, attacks: Sequence[Sequence[Estimator]]) -> list[tuple[Estimator, Scores]]:
+        """Return each estimator of each attack with the attack's scores."""
+        return [(estimator, self.views(estimator)[index]) for index, attack in enumerate(attacks) for estimator in attack]
+
+
+def _asks_coins(estimator: Estimator) -> bool:
+    return Assumption.INDEPENDENT_COINS in estimator.assumes
+
+
+def _simulated_audit(law: KnownLaw, path: Path, seed: Seed) -> SimulatedAudit:
+    if path.game.choices > 1:
+        views = _views(_secret_scores(law, path, seed), path, seed)
+        return SimulatedAudit(views, views)
+    count = max(path.scores, 2)
+    coins = seed.child("coins").numpy().random(count)
+    members = path.members or round(count * path.game.inclusion_probability)
+    sides = coins < path.game.inclusion_probability, np.argsort(coins) < members
+    return SimulatedAudit(*(_views(_coin_scores(law, path, included, seed), path, seed) for included in sides))
+
+
+def _views(best: Scores, path: Path, seed: Seed) -> list[Scores]:
     spread, count = float(np.std(best.values)) or 1.0, len(best.values)
     noise = [index * spread / 4 * seed.child("noise", index).numpy().normal(size=count) for index in range(len(path.attacks))]
     return [replace(best, values=best.values + offset) for offset in noise]
 
 
-def _coin_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
-    """Scores of canaries in or out; if no estimator needs fair coins, of as many members as the audit has."""
-    count = max(path.scores, 2)
-    coins = seed.child("coins").numpy().random(count)
-    included = coins < path.game.inclusion_probability
-    if not any(Assumption.INDEPENDENT_COINS in estimator.assumes for estimator in path.estimators):
-        members = path.members or round(count * path.game.inclusion_probability)
-        included = np.argsort(coins) < members
+def _coin_scores(law: KnownLaw, path: Path, included: NDArray[np.bool_], seed: Seed) -> Scores:
+    """Scores of canaries in or out, at least one on either side."""
     if included.all() or not included.any():
         included[0] = not included[0]
     values = law.draw(included, seed.child("scores").numpy())

@@ -150,5 +150,5 @@ def _simulate(
         level=budget.level,
         together=terms.watch.ends,
     )
-    own_path = path.at_size_of(scores[0]) if scores else path
-    return simulation.certify(own_path, budget.certificates), simulation.detectable(path, stated_claims.claims)
+    path = path.at_size_of(scores[0]) if scores else path
+    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated_claims.claims)

@@ -9,7 +9,7 @@ null, simulated here. The proof is in docs/theory/independent-trials.md, section
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ class Simulations:
     """Draws of the least favourable pair, in normal coordinates (higher = more member-like).
 
     Attributes:
-        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them.
-        nonmembers: `(B, n0)` standard normal.
+        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them; each row rises.
+        nonmembers: `(B, n0)` standard normal; each row rises.
         ranks: of `rank_limits`; the last pair is the test itself, the others are what coarser tests ask at the least.
     """
 
@@ -97,7 +97,10 @@ def _draws(encode: Encoding, members: int, nonmembers: int, stream: int, rows: i
     step = max(1, TOGETHER // scores)
     for start in range(0, rows, step):
         draws = generator.standard_normal((min(step, rows - start), scores), dtype=np.float32)
-        encoded[start : start + step], others[start : start + step] = encode(draws[:, :members]), draws[:, members:]
+        sides = draws[:, :members], draws[:, members:]
+        for side in sides:
+            side.sort(axis=1)
+        encoded[start : start + step], others[start : start + step] = encode(sides[0]), sides[1]
     return encoded, others
 
 
@@ -155,17 +158,25 @@ def _digits(scores: Counts, members: int) -> tuple[NDArray[np.float32], Array]:
     return ((scores[:, None] >> shifts) & ((1 << width) - 1)).astype(np.float32), np.ldexp(1.0, shifts)
 
 
-def _lifted_sums(member_rows: Positions, nonmember_rows: Positions, digits: tuple[NDArray[np.float32], Array]) -> Counts:
+def _lifted_sums(
+    member_rows: Positions,
+    nonmember_rows: Positions,
+    digits: tuple[NDArray[np.float32], Array],
+    kind: Literal["quicksort", "stable"] = "quicksort",
+) -> Counts:
     """`(B,)` sums as of `simulated_sums`, of scores by `_digits`.
 
     The last bit of each position marks a member, so that one sort of all positions ranks the members.
+
+    Args:
+        kind: of sort; "stable" merges rows that rise on either side in a quarter to a half of the time.
     """
     members, (by_digit, weights) = member_rows.shape[1], digits
     positions = np.concatenate([member_rows, nonmember_rows], axis=1, dtype=np.float32)
     bits = positions.view(np.int32)
     bits[:, :members] |= 1
     bits[:, members:] &= ~1
-    positions.sort(axis=1)
+    positions.sort(axis=1, kind=kind)
     bits &= 1
     bits *= np.float32(1).view(np.int32)  # 1.0 where a member is, without a copy
     return np.asarray(((positions @ by_digit).astype(np.float64) @ weights).astype(np.int64))
@@ -177,7 +188,7 @@ def _shifted_sums(draws: Simulations, shift: Shift, parameter: float, scores: Co
     step, sums = max(1, TOGETHER // len(scores)), np.empty(len(draws.members), dtype=np.int64)
     for start in range(0, len(sums), step):
         rows = slice(start, start + step)
-        sums[rows] = _lifted_sums(place(draws.members[rows]), draws.nonmembers[rows], digits)
+        sums[rows] = _lifted_sums(place(draws.members[rows]), draws.nonmembers[rows], digits, "stable")
     return sums
 
 
