@@ -204,6 +204,8 @@ def test_a_split_that_is_wrong_at_one_size_is_seen_by_its_certificate(members: i
     planted = certificates.find_path(SplitByRank(), scores, delta=0.0, level=0.95)
     assert planted.members == members
     assert [row.kept for row in certificates.certify(planted, 200)][-1] is False
+    beside = path(SplitByRank(), *estimators("one_run"), game=scores.game, delta=0.0).at_size_of(scores)
+    assert [row.kept for row in certificates.certify(beside, 200)][-1] is False, "coins of another bound change no size"
     (sound,) = estimators("clopper_pearson")
     sound = replace(sound, threshold_by="split")
     audited = certificates.find_path(sound, scores, delta=0.0, level=0.95)
