@@ -4,6 +4,7 @@ Power is that of the estimator against ideal scores of a Gaussian mechanism; a r
 """
 
 import functools
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -171,12 +172,14 @@ class PowerQuery:
     def find_catches(self, epsilon: float, draws: Sequence[int]) -> list[int]:
         """Return those of some simulated audits that refute the claim, in their order."""
         question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
-        coins, catches = {"each_coin": _tests_coins(self.estimator), "members": self.members}, []
+        catches = []
+        ideal = functools.partial(ideal_scores, self.game, mu, mechanism=self.mechanism, members=self.members)
+        is_coin = _tests_coins(self.estimator)
         step = max(1, MOST_TOGETHER // (self.game.canaries * self.game.runs))
         for part in (draws[begin : begin + step] for begin in range(0, len(draws), step)):
             answers = claim_test.refutes_tables(
                 self.estimator,
-                [ideal_scores(self.game, mu, _score_power(draw), self.mechanism, **coins) for draw in part],
+                [ideal(_score_power(draw), each_coin=is_coin) for draw in part],
                 epsilon=question.claim,
                 delta=question.delta,
                 confidence=question.confidence,
