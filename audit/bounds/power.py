@@ -4,7 +4,6 @@ Power is that of the estimator against ideal scores of a Gaussian mechanism; a r
 """
 
 import functools
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
