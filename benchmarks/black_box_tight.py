@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import reachable_bounds
 import torch
 
 from audit import plugins
@@ -38,7 +39,6 @@ from audit.core.views import Scores, View
 from audit.data import load
 from audit.engine.read import observe
 from audit.experiment.line import figures
-from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import ScoreLaw
 
 DELTA, CONFIDENCE = 1e-5, 0.95

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import reachable_bounds
 from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing, jax_version, ours, played
 from page_sections import replace_section
 
 from audit import lower_bound, plugins
 from audit.core.seeds import Seed
-from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import ScoreLaw
 
 COMMAND = "python benchmarks/estimators.py --write docs/evidence/calibration.md"
@@ -97,7 +97,7 @@ def reach(store: Store, draws: int, kinds: list[str]) -> list[str]:
     lines = [
         f"Median lower bound over {draws} draws at {CONFIDENCE:.0%}; n per side, or m coins of one run. The limit is the "
         "largest median that any valid test can have against one nearby alternative "
-        "(audit.stats.bounds.reachable_bounds). A peer method is "
+        "(benchmarks/reachable_bounds.py). A peer method is "
         "called invalid where it was wrong significantly more often than 5 % on this law or where nothing leaks.",
         "",
         "| law | size | claim | estimator | median | over the truth | jax-privacy (medians) "

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import image_distances as images
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attacks.reconstruction.matching import InvertingGradients, Released
-from audit.stats.scoring import images
 
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of CIFAR-10: the peers move normalised pixels
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gradient_peers
+import image_distances as images
 import kkt
 import matplotlib
 import numpy as np
@@ -33,7 +34,6 @@ from audit.core.seeds import Seed
 from audit.data import load
 from audit.stats.bounds import reconstruction as bounds
 from audit.stats.curves import tradeoff
-from audit.stats.scoring import images
 
 matplotlib.use("Agg")
 

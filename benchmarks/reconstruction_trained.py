@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import gradient_peers
+import image_distances as images
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,6 @@ from torch import Tensor, nn
 from attacks.reconstruction.matching import InvertingGradients, Released, model_gradients
 from audit.core.seeds import Seed
 from audit.data import load
-from audit.stats.scoring import images
 
 TARGETS, ITERATIONS, STEPS = 8, 300, 600
 STRONG = "the project, signed, variation 0.5 throughout"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import image_distances as images
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,6 @@ from attacks.reconstruction.matching import DeepLeakage, InvertingGradients, Rel
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 from audit.data import load
-from audit.stats.scoring import images
 
 DIGITS = load.load({"kind": "digits", "train": 600, "pool": 100}, Seed(3)).train
 INPUTS, LABELS = torch.tensor(DIGITS.inputs), torch.tensor(DIGITS.labels)

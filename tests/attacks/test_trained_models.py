@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import image_distances as images
 import numpy as np
 import pytest
 import torch
@@ -16,7 +17,6 @@ from attacks.reconstruction.inversion import ModelInversion
 from attacks.reconstruction.matching import InvertingGradients, LocalSteps, Released
 from audit.core.data import Records
 from audit.core.errors import ConfigError
-from audit.stats.scoring import images
 from tests.attacks.test_reconstruction import DIGITS, INPUTS, LABELS, convolutional, name_weights, perceptron
 
 COUNT, RIDGE = 60, 1.0

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import reachable_bounds
 from scipy import stats
 
-from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, reachable_bounds, roc, roots
+from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.shifts import CurveShift, GdpShift
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves

@@ -121,19 +121,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return low
 
 
-def auc_allowed(epsilon: float, delta: float) -> float:
-    """The area under the (epsilon, delta) curve: no membership score has a larger expected AUC.
-
-    >>> round(auc_allowed(math.log(3), 0.0), 12)
-    0.75
-    """
-    odds = math.exp(-epsilon)  # 0 for an infinite epsilon
-    kink = (1 - delta) * odds / (1 + odds)  # where both lines meet
-    rise = delta * kink + (1 - delta) * kink / (1 + odds) / 2
-    remainder = 1 - delta - kink
-    return rise + remainder - odds * remainder * remainder / 2 + delta
-
-
 def gdp_auc(mu: float) -> float:
     """The area under the mu-GDP curve.
 
@@ -141,18 +128,6 @@ def gdp_auc(mu: float) -> float:
     0.76025
     """
     return float(special.ndtr(mu / math.sqrt(2)))
-
-
-def advantage_allowed(epsilon: float, delta: float) -> float:
-    """The largest TPR - FPR of any membership test under (epsilon, delta)-DP.
-
-    References: Humphries et al. 2020, arXiv 2010.12112; Kairouz, Oh and Viswanath 2015.
-
-    >>> round(advantage_allowed(math.log(3), 0.0), 12)
-    0.5
-    """
-    odds = math.exp(-epsilon)
-    return (1 - odds + 2 * delta * odds) / (1 + odds)
 
 
 def success_upper(epsilon: float, delta: float, baseline: float) -> float:

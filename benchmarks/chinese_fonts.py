@@ -1,7 +1,7 @@
 """The Chinese fonts of the documents, cut from Noto Serif CJK: the characters of common texts, and all that reports say.
 
-`python -m reports.formats._subset_fonts FOLDER` reads NotoSerifCJK-Regular.ttc and NotoSerifCJK-Bold.ttc from a folder (in
-Debian the package fonts-noto-cjk has them) and writes the two files beside this package's other fonts.
+`python benchmarks/chinese_fonts.py FOLDER` reads NotoSerifCJK-Regular.ttc and NotoSerifCJK-Bold.ttc from a folder (in
+Debian the package fonts-noto-cjk has them) and writes the two files beside the other fonts of reports.
 """
 
 import io
