@@ -118,7 +118,7 @@ def _attack_texts(
         if attacked:
             return text_attacks.score_means(scorer(module), attacked[0][0])
         places = getattr(getattr(module, "config", None), "max_position_embeddings", None)
-        fits = (lambda text: len(encode(text)) <= places) if isinstance(places, int) else None
+        fits = (lambda rows: all(len(encode(row)) <= places for row in rows)) if isinstance(places, int) else None
         attacked.append(text_attacks.attack_texts(scorer(module), texts, fits=fits))
         return None
 

@@ -72,8 +72,8 @@ def endpoint(
     values: Mapping[str, Array] | Array
     with bar("scoring (canaries)", len(texts) * (passes + bool(reference)), quiet=as_json) as watcher:
         if whole_texts:
-            scorers = [text_attacks.server_scorer(client, name, watcher.advance) for name in (model, reference) if name]
-            texts, values = text_attacks.attack_texts(scorers[0], texts, scorers[1] if reference else None)
+            doors = [text_attacks.server_scorer(client, name, watcher.advance) for name in (model, reference) if name]
+            texts, values = text_attacks.attack_texts(doors[0][0], texts, doors[1][0] if reference else None, doors[0][1])
             remarks: tuple[str, ...] = (f"{client.requests:,} requests, {client.tokens:,} tokens counted",)
         else:
             outcome = scoring.served_scores(client, (model, reference), texts, watcher.advance, score)

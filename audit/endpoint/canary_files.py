@@ -171,11 +171,12 @@ def read(place: Path, *, whole_texts: bool = False) -> list[TextCanary]:
         canaries.append(_canary(columns, f"{place}, line {number}"))
     sides = np.array([canary.included for canary in canaries if not canary.decoy], dtype=bool)
     if sides.all() or not sides.any():
+        kind = "texts" if whole_texts else "canaries"
+        raise DataError(f"{place} holds {len(sides)} {kind} of one side; expected some that are included and some that are not")
+    if len({canary.context for canary in canaries}) > 1:  # one of its own could hold the secret of the included ones
         raise DataError(
-            f"{place} holds {len(sides)} canaries of one side; expected some that are included and some that are not"
+            f"{place} holds canaries of several contexts; expected one form, place, system prompt and document for all"
         )
-    if len({(canary.context.form, canary.context.place) for canary in canaries}) > 1:
-        raise DataError(f"{place} holds canaries of several forms or places; expected one context for all")
     return canaries
 
 

@@ -28,6 +28,7 @@ LONGEST_PAUSE = 60.0
 SECRET_QUERY = re.compile(r"key|token|secret|sig|password|auth", re.IGNORECASE)
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 NOBODY = (ConnectionRefusedError, socket.gaierror)
+RENAMED = b"max_completion_tokens"  # what newer servers call max_tokens, and ask for if they refuse it
 ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have:, and for each token of prompt and answer
 Json = Mapping[str, Any]
 
@@ -116,6 +117,7 @@ class Client:
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
         self._file_keys = frozenset(self._answers)
         self._known_kinds: set[frozenset[str]] = set()
+        self._is_renamed = False
         self._hold_until = 0.0
         self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
 
@@ -173,6 +175,7 @@ class Client:
                     yield under_way.pop(future), future.result()
 
     def _ask(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
+        body = _renamed(body) if self._is_renamed else body
         kind, pause_total, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
         for attempt in range(10_000):
             if attempt:
@@ -190,6 +193,9 @@ class Client:
                         value = reduce(self._paid_answer(content, _most_tokens(body)))
                         self._known_kinds.add(kind)
                         return value
+                if status == 400 and RENAMED in content and "max_tokens" in body:  # of chat models that think first
+                    self._is_renamed, body = True, _renamed(body)
+                    continue
                 error_kind, failure = ObservationError, f"status {status}: {self._printable(content)}"
                 is_busy, is_final = status in TRANSIENT, status not in TRANSIENT and status != FAULT
             except CONNECTION as error:
@@ -298,10 +304,14 @@ class Client:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
 
 
+def _renamed(body: Json) -> Json:
+    return {RENAMED.decode() if name == "max_tokens" else name: value for name, value in body.items()}
+
+
 def _most_tokens(body: Json) -> int:
     """Return how many tokens a request can cost: a byte each at most, a start token and those that are written."""
     content = str(body.get("prompt", "")) + "".join(str(message) for message in body.get("messages", ()))
-    return len(content.encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", 0))
+    return len(content.encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", body.get(RENAMED.decode(), 0)))
 
 
 def _asked_pause(text: str | None) -> float:
@@ -348,6 +358,10 @@ def _object(content: bytes) -> Json:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
+        if content.lstrip().startswith(b"data:"):
+            raise ObservationError(
+                "the server streams its answers in pieces; have it answer requests without 'stream'"
+            ) from error
         raise BrokenAnswer(f"the server's answer is not JSON ({error}); is this the address of its API, with /v1?") from error
     if not isinstance(value, dict):
         raise ObservationError(f"the server answered {type(value).__name__}; expected a JSON object")

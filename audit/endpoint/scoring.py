@@ -1,6 +1,7 @@
 """Scores of canaries under a served model: higher means more likely in its training data."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +16,12 @@ from audit.endpoint.canary_files import CHAT, PLAIN, Context, TextCanary
 from audit.endpoint.client import Client, UnreachableServer
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import Score, score_shuffled
-from audit.endpoint.token_scores import ask, choice, continuation, read_number, write_continuation
+from audit.endpoint.token_scores import answer_length, ask, choice, continuation, read_number, write_continuation
 
 # Log-probabilities of secrets out of lists of the likeliest next tokens, for servers that score no prompts.
 Json = Mapping[str, Any]
 WIDTHS = (1000, 20, 5)  # of the lists: whole vocabularies of llama.cpp, vLLM's and OpenAI's usual caps
+SPACES = re.compile("^[\u0120\u2581]")  # of byte-level vocabularies, and of SentencePiece
 PROBE = "The quick brown fox jumps over the lazy"
 
 
@@ -66,30 +68,37 @@ def log_probability(client: Client, model: str, canary: TextCanary, width: int) 
 def _request(model: str, canary: TextCanary, width: int) -> dict[str, Any]:
     if canary.context.form != CHAT:
         return continuation(model, canary, 1, logprobs=width)
-    return continuation(model, canary, len(canary.secret.encode("utf-8")), logprobs=True, top_logprobs=width)
+    return continuation(model, canary, answer_length(canary), logprobs=True, top_logprobs=width)
 
 
 def _spell(answer: Json, secret: str) -> float:
-    """Return the log-probability of a secret as an answer, as far as the model's own answer agrees with it.
+    """Return the log-probability of a secret as an answer, or as the end of one, as far as the model's own answer agrees.
 
-    A chat cannot be begun for the model, so the lists of its own answer serve: at each token the listed one that continues
-    the secret counts. From the token on where the model writes something else, the lowest value counts for each character.
+    A chat cannot be begun for the model, so the lists of its own answer serve: from a token on, the listed ones that continue
+    the secret count, and once the model writes something else, the lowest value for each character that is left. Of all
+    tokens to begin with, since answers may have words before, the one that makes the secret likeliest is taken.
     """
     logs = choice(answer).get("logprobs")
     steps = logs.get("content") if isinstance(logs, dict) else None
     if not isinstance(steps, list) or not steps:
         raise ObservationError("the answer lists no likely tokens ('top_logprobs')")
-    total, rest, lowest = 0.0, secret.lstrip(), 0.0
-    for number, step in enumerate(steps):
-        candidates, own = _candidates_at(step), str(step.get("token"))
-        if number == 0:  # an answer may begin with a space
-            candidates, own = {token.lstrip() or token: value for token, value in candidates.items()}, own.lstrip()
-        length, value = _longest(candidates, rest)
-        lowest, beginning_match = min(candidates.values()), rest[:length]
-        total, rest = total + value, rest[length:]
-        if not rest or not length or own != beginning_match:
+    rows = [(_candidates_at(step), _spelling(step.get("token"))) for step in steps]
+    return max(_spell_from(rows[start:], secret.lstrip()) for start in range(len(rows)))
+
+
+def _spell_from(steps: Sequence[tuple[Mapping[str, float], str]], secret: str) -> float:
+    """Return the same with the secret's first token at the first of these places, where it may follow a space."""
+    total, remainder, lowest = 0.0, secret, 0.0
+    for number, (listed, own) in enumerate(steps):
+        candidates, text = listed, own
+        if number == 0:
+            candidates, text = {token.lstrip() or token: value for token, value in listed.items()}, own.lstrip()
+        length, value = _longest(candidates, remainder)
+        lowest, beginning_match = min(candidates.values()), remainder[:length]
+        total, remainder = total + value, remainder[length:]
+        if not remainder or not length or text != beginning_match:
             break
-    return total + lowest * len(rest)
+    return total + lowest * len(remainder)
 
 
 def _step(answer: Json, rest: str) -> tuple[int, float]:
@@ -133,12 +142,18 @@ def _rows(values: Json) -> list[Json]:
 
 def _pair(row: Json) -> tuple[str, float]:
     number = read_number(row.get("logprob"))
-    return str(row.get("token")), math.nan if number is None else number
+    return _spelling(row.get("token")), math.nan if number is None else number
+
+
+def _spelling(token: Any) -> str:
+    """Return a token as text: some servers list a vocabulary's own entries, which mark a space before."""
+    return SPACES.sub(" ", str(token), count=1)
 
 
 LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS, SAMPLES = "log_probabilities", "next_tokens", "generations", "samples"
 DRAWS = 8  # answers to each question, of samples
-Prepare = Callable[[Client, str, TextCanary], tuple[Score, tuple[str, ...]]]
+SILENT = 16  # empty answers, all of the first, after which nothing is expected of the others
+Prepare = Callable[[Client, str, Sequence[TextCanary]], tuple[Score, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,7 +186,7 @@ def served_scores(
     if is_chat and rule == LOG_PROBABILITIES:
         raise ConfigError("servers score no prompt of a chat; use --score next_tokens, generations or samples")
     names = [name for name in models if name]
-    rules = {name: SCORES[rule](client, name, canaries[0]) for name in names}  # a wrong name is noticed here
+    rules = {name: SCORES[rule](client, name, canaries) for name in names}  # a wrong name is noticed here
     outcome = score_shuffled(client, {name: score for name, (score, _) in rules.items()}, canaries, progress)
     notes_by_model = [f"{name}: {note}" for name, (_, notes) in rules.items() for note in notes]
     form = "chats, the question as it was planted" if is_chat else "texts"
@@ -180,7 +195,7 @@ def served_scores(
     return ServedScores(values=values, remarks=(f"scored as {form}", *notes_by_model, *outcome.remarks, cost))
 
 
-def _by_log_probabilities(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+def _by_log_probabilities(client: Client, model: str, _: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by the log-probability of each secret behind what is before it."""
     capability = probe(client, model)
 
@@ -191,26 +206,37 @@ def _by_log_probabilities(client: Client, model: str, _: TextCanary) -> tuple[Sc
     return score, capability.remarks
 
 
-def _by_next_tokens(client: Client, model: str, example: TextCanary) -> tuple[Score, tuple[str, ...]]:
+def _by_next_tokens(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by lists of likely next tokens: a request for each of a secret's tokens, and one for a chat."""
-    width = widest(client, model, example.context)
+    width = widest(client, model, canaries[0].context)
     remark = f"secrets spelled by lists of up to {width:,} likely next tokens"
     return lambda canary: log_probability(client, model, canary, width), (remark,)
 
 
-def _by_generations(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+def _by_generations(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by the share of each secret that the model writes greedily; needs no log-probabilities."""
+    _demand_text(client, model, canaries)
     return lambda canary: agreement(write_continuation(client, model, canary), canary), ("greedy continuations",)
 
 
-def _by_samples(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+def _by_samples(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by the mean share of each secret in answers that are drawn at temperature 1."""
+    _demand_text(client, model, canaries)
 
     def score(canary: TextCanary) -> float:
         texts = [write_continuation(client, model, canary, temperature=1, seed=draw) for draw in range(DRAWS)]
         return float(np.mean([agreement(text, canary) for text in texts]))
 
     return score, (f"{DRAWS} continuations of each, drawn at temperature 1",)
+
+
+def _demand_text(client: Client, model: str, canaries: Sequence[TextCanary]) -> None:
+    """Raise `ObservationError` if a model writes nothing: no answer would then tell of any secret."""
+    if not any(write_continuation(client, model, canary).strip() for canary in canaries[:SILENT]):
+        raise ObservationError(
+            f"'{model}' writes nothing behind the first {SILENT} canaries: it refuses, a filter takes its answers, or it spends "
+            "its tokens on thoughts that are no part of them; ask it without these, or score by --score next_tokens"
+        )
 
 
 def agreement(text: str, canary: TextCanary) -> float:

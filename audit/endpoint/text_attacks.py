@@ -13,7 +13,7 @@ from audit.core.errors import DataError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.endpoint.canary_files import TextCanary
-from audit.endpoint.client import Client
+from audit.endpoint.client import Client, UnreachableServer
 from audit.endpoint.probe import probe
 from audit.endpoint.token_scores import ask
 
@@ -36,7 +36,7 @@ def attack_texts(
     scorer: Scorer,
     texts: Sequence[TextCanary],
     reference: Scorer | None = None,
-    fits: Callable[[str], bool] | None = None,
+    fits: Callable[[Sequence[str]], bool] | None = None,
 ) -> tuple[list[TextCanary], Mapping[str, Array]]:
     """Return the scored texts and columns `(n,)` by attack; ReCaLL with fewer shots, or none, if these do not fit.
 
@@ -44,7 +44,7 @@ def attack_texts(
         scorer: of the audited model.
         texts: with `included` for members.
         reference: of a model that was not trained on them, or None.
-        fits: whether the model takes a text of that length; None takes that for granted.
+        fits: whether the model takes texts of these lengths; None takes that for granted.
 
     Raises:
         DataError: fewer than 8 nonmembers, of which some are shots.
@@ -65,7 +65,7 @@ def attack_texts(
     targets = [text for number, text in enumerate(texts) if number not in shots]
     contents = [text.text for text in targets]
     befores = ["".join(f"{texts[number].text}\n\n" for number in sorted(shots)[:count]) for count in range(SHOTS, 0, -1)]
-    before = next((text for text in befores if fits is None or all(fits(text + content) for content in contents)), "")
+    before = next((text for text in befores if fits is None or fits([text + content for content in contents])), "")
     plain = scorer([("", content) for content in contents])
     means = _means(plain)
     near = scorer([("", text) for content in contents for text in exchange_words(content, contents, random)])
@@ -108,13 +108,22 @@ def exchange_words(text: str, texts: Sequence[str], random: np.random.Generator)
     return neighbours
 
 
-def server_scorer(client: Client, model: str, progress: Progress) -> Scorer:
-    """Return how a server scores texts, once its log-probabilities can be believed.
+def server_scorer(client: Client, model: str, progress: Progress) -> tuple[Scorer, Callable[[Sequence[str]], bool]]:
+    """Return how a server scores texts, once its log-probabilities can be believed; and whether it takes the longest of some.
 
     Raises:
         ObservationError: they cannot.
     """
     way = probe(client, model).way
+
+    def fits(texts: Sequence[str]) -> bool:
+        try:
+            ask(client, way, model, max(texts, key=lambda text: len(text.encode("utf-8"))))
+        except UnreachableServer:
+            raise
+        except ObservationError:  # refused, or cut: servers have no common word for a text that is too long
+            return False
+        return True
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[TokenValues]:
         results: dict[int, TokenValues] = {}
@@ -123,7 +132,7 @@ def server_scorer(client: Client, model: str, progress: Progress) -> Scorer:
             progress(1)
         return [results[number] for number in range(len(pairs))]
 
-    return score
+    return score, fits
 
 
 def _ask_text(client: Client, way: str, model: str, pair: tuple[str, str]) -> TokenValues:

@@ -74,15 +74,21 @@ def continuation(model: str, canary: TextCanary, tokens: int, **options: Any) ->
 def write_continuation(client: Client, model: str, canary: TextCanary, **options: Any) -> str:
     """Return what the model writes, greedily unless `options` say otherwise, in as many tokens as the secret can have."""
     purpose = f"sample {options['seed']}" if "seed" in options else ""
-    # a text may begin with a space, an answer has words around it
-    length = len(canary.secret.encode("utf-8")) + (32 if canary.context.form == CHAT else 1)
-    return str(client.completion(continuation(model, canary, length, **options), _text, purpose))
+    return str(client.completion(continuation(model, canary, answer_length(canary), **options), _text, purpose))
+
+
+def answer_length(canary: TextCanary) -> int:
+    """Return the tokens of an answer: a text may begin with a space, an answer in a chat has words around the secret."""
+    return len(canary.secret.encode("utf-8")) + (32 if canary.context.form == CHAT else 1)
 
 
 def _text(answer: Json) -> str:
     first = choice(answer)
     message = first.get("message")
-    return str((message.get("content") if isinstance(message, dict) else first.get("text")) or "")
+    content = message.get("content") if isinstance(message, dict) else first.get("text")
+    if isinstance(content, list):  # parts of an answer, some of which are texts
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return str(content or "")
 
 
 def choice(answer: Json) -> Json:

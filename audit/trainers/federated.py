@@ -123,6 +123,8 @@ class FederatedTrainer:
         if self.adaptive_clip is None:
             return None
         allowed = [field.name for field in fields(ClipQuantile)]
+        if not isinstance(self.adaptive_clip, Mapping):
+            raise ConfigError(f"federated.adaptive_clip is {self.adaptive_clip!r}; expected a mapping of {', '.join(allowed)}")
         for key in self.adaptive_clip:
             if key not in allowed:
                 raise ConfigError(f"federated.adaptive_clip: unknown key '{key}'. It takes: {', '.join(allowed)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -52,6 +52,8 @@ class Stub(ThreadingHTTPServer):
         broken: every so-manieth answer is cut off; 0 for none.
         noise: standard deviation of what is added to log-probabilities; `drift` is what they fall by with each answer.
         chats: answers that the model knows, by the last message; `paths` what was asked.
+        reshape: makes of an answer what other servers write, from it and its request; a text is a refusal.
+        longest: characters of a prompt that it takes.
     """
 
     daemon_threads = True
@@ -67,6 +69,8 @@ class Stub(ThreadingHTTPServer):
         self.drift = 0.0
         self.chats: dict[str, str] = {}
         self.paths: list[str] = []
+        self.reshape: Callable[[dict[str, Any], dict[str, Any]], Any] = lambda answer, body: answer
+        self.longest = 1 << 20
         self.statuses: list[int] = []
         self.delay = 0.0
         self.answers, self.at_once, self.most_at_once = 0, 0, 0
@@ -84,7 +88,9 @@ class Stub(ThreadingHTTPServer):
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         """An answer as chat servers write it: a character a token, the likeliest five listed."""
         reply = {} if body["model"] == "base" else self.chats
-        answer_text = reply.get("\n".join(message["content"] for message in body["messages"]), "0000")[: body["max_tokens"]]
+        answer_text = reply.get("\n".join(message["content"] for message in body["messages"]), "0000")[
+            : body.get("max_tokens", 99)
+        ]
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": answer_text}}
         if body.get("logprobs"):
             lists = [[(letter, -0.01)] + [(str(other), -3.0 - other / 10) for other in range(5)] for letter in answer_text]
@@ -168,7 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
             if dead:
                 self.connection.close()
                 return
-            content = json.dumps(server.completion(body) if status == 200 else {"error": "no"}).encode()
+            status = 400 if len(body.get("prompt", "")) > server.longest else status
+            reply = server.reshape(server.completion(body), body) if status == 200 else {"error": "no"}
+            status, reply = (400, {"error": reply}) if isinstance(reply, str) else (status, reply)
+            content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
             if server.broken and len(server.paths) % server.broken == 0:
                 content = content[: len(content) // 2]
             self.send_response(status)

@@ -337,7 +337,12 @@ def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:
     for content, message in (
         ('{"prefix": "a", "secret": "b"}', "line 1: expected"),
         ("not json", "line 1: no JSON"),
-        ('{"prefix": "a", "secret": "b", "included": true}', "of one side"),
+        ('{"prefix": "a", "secret": "b", "included": true}', "1 canaries of one side"),
+        (
+            '{"prefix": "a", "secret": "b", "included": true, "context": {"document": "b"}}\n'
+            '{"prefix": "c", "secret": "d", "included": false}',
+            "of several contexts",  # the document tells the coin, and the commitment is silent on it
+        ),
     ):
         (tmp_path / "bad.jsonl").write_text(content)
         with pytest.raises(DataError, match=message):
@@ -452,7 +457,13 @@ def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys
         command = ["endpoint", server.url, "--model", "m", "--reference", "base", "--canaries", str(tmp_path / "texts.jsonl")]
         assert answer([*command, "--texts", "--json"]) == 0
         assert answer([*command, "--texts", "--coins"]) == 2
-    result = json.loads(capsys.readouterr().out)
+        server.longest = max(len(text.text) for text in texts) + 4
+        assert answer([*command, "--texts", "--json"]) == 0, "shots that do not fit are left out"
+    output = capsys.readouterr().out
+    result, without_shots = (json.loads(part) for part in re.split(r"(?<=^})\n(?={)", output, flags=re.MULTILINE))
+    assert {attack["scorer"] for attack in without_shots["attacks"]} == {row["scorer"] for row in result["attacks"]} - {
+        "recall"
+    }
     areas = {attack["scorer"]: attack["auc"][1] for attack in result["attacks"]}
     assert set(areas) == {"loss", "zlib", "min_k", "neighbourhood", "recall", "reference"}
     assert min(areas[name] for name in areas.keys() - {"recall"}) > 0.9, areas

@@ -504,6 +504,12 @@ def test_an_adaptive_clip_norm_comes_to_the_quantile_of_the_norms() -> None:
     assert float(norms.ratios[0]) * 0.5 == pytest.approx(3.2, rel=0.15)
 
 
+@pytest.mark.parametrize("setting", [{"quantile": "a"}, {"rate": True}, {"rate": 1e3}, {"share": [0.1]}, {"quantil": 0.4}, 3])
+def test_settings_of_a_moving_clip_norm_that_mean_nothing_are_refused(setting: Any) -> None:
+    with pytest.raises(ConfigError, match="adaptive_clip"):
+        FederatedTrainer(clients=10, adaptive_clip=setting)
+
+
 def test_a_client_that_sends_zeros_moves_the_count_of_an_adaptive_clip_norm_by_one_half() -> None:
     counts = []
     for update in (5.0, 0.1, 0.0, torch.nan, None):

@@ -82,6 +82,7 @@ def test_secrets_of_merged_digits_are_told_apart_by_their_first_token() -> None:
     rows = [{"input_ids": [5, 8, 1, 2, 5]}, {"input_ids": [5, 5, 9, 3]}]
     assert [count for count, _ in count_places(rows, finder, 3)] == [0, 1, 1]
     assert list(finder.places([6, 1, 2])) == [], "a joined first token that fits two secrets is neither"
+    assert list(SecretFinder([[7, 1, 2], [8, 1]]).places([6, 7, 1, 2])) == [(0, 4)], "one secret's end inside another one"
     with pytest.raises(DataError, match="the same tokens"):
         SecretFinder([[1, 2], [1, 2]])
 

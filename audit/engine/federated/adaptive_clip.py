@@ -8,6 +8,8 @@ from torch import Tensor
 
 from audit.core.errors import ConfigError
 
+LARGEST_RATE = 10.0  # a round that clips all or none moves the clip norm by up to a factor e^10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipQuantile:
@@ -27,10 +29,12 @@ class ClipQuantile:
     share: float = 0.05
 
     def __post_init__(self) -> None:
-        if not (0 < self.quantile < 1 and 0 < self.share < 1 and 0 < self.rate < math.inf):
+        numbers = (self.quantile, self.share, self.rate)
+        are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
+        if not (are_numbers and 0 < self.quantile < 1 and 0 < self.share < 1 and 0 < self.rate <= LARGEST_RATE):
             raise ConfigError(
-                f"adaptive_clip has quantile {self.quantile:g}, share {self.share:g}, rate {self.rate:g}; expected two numbers "
-                "between 0 and 1, and one above 0"
+                f"adaptive_clip has quantile {self.quantile!r}, share {self.share!r}, rate {self.rate!r}; expected two numbers "
+                f"between 0 and 1, and one above 0 and up to {LARGEST_RATE:g}"
             )
 
     @property
@@ -95,7 +99,7 @@ class ClipNorms:
         unknown = self.count_noise() if others is None else self.count_noise() + others
         share = (self.counts + unknown) / self.clients + 0.5
         self.ratios *= torch.exp(-self.settings.rate * (share - self.settings.quantile))
-        if not bool(self.ratios.isfinite().all()):
+        if not bool((self.ratios.isfinite() & (self.ratios > 0)).all()):
             raise ConfigError("a clip norm left all bounds; use a smaller adaptive_clip.rate, or a larger share")
         self.counts.zero_()
         return unknown

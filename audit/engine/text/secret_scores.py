@@ -195,18 +195,23 @@ class SecretFinder:
             self._owners.setdefault(tuple(secret[-self.width :]), []).append(number)
 
     def places(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the number of each secret in a row, and the place behind it."""
+        """Yield the number of each secret in a row, and the place behind it.
+
+        What is there but for its first token, inside a secret that is there as a whole, is a part of that one.
+        """
+        wholes, parts = list[tuple[int, int]](), list[tuple[int, int]]()
         for end in range(self.width, len(tokens) + 1):
-            owners = self._owners.get(tuple(tokens[end - self.width : end]))
-            if owners is not None:
-                numbers = [number for number in owners if self._is_at(number, tokens, end)]
-                exact = [
-                    number
-                    for number in numbers
-                    if list(tokens[end - len(self._secrets[number]) : end]) == self._secrets[number]
-                ]
-                if len(numbers) == 1 or exact:
-                    yield (exact or numbers)[0], end
+            owners = self._owners.get(tuple(tokens[end - self.width : end]), ())
+            numbers = [number for number in owners if self._is_at(number, tokens, end)]
+            exact = [
+                number for number in numbers if list(tokens[end - len(self._secrets[number]) : end]) == self._secrets[number]
+            ]
+            if exact:
+                wholes.append((exact[0], end))
+            elif len(numbers) == 1:
+                parts.append((numbers[0], end))
+        inside = {place for number, end in wholes for place in range(end - len(self._secrets[number]) + 1, end + 1)}
+        yield from sorted([*wholes, *(part for part in parts if part[1] not in inside)], key=lambda pair: pair[1])
 
     def _is_at(self, number: int, tokens: Sequence[int], end: int) -> bool:
         remainder = self._secrets[number][1:] or self._secrets[number]
