@@ -28,7 +28,7 @@ LONGEST_PAUSE = 60.0
 SECRET_QUERY = re.compile(r"key|token|secret|sig|password|auth", re.IGNORECASE)
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 NOBODY = (ConnectionRefusedError, socket.gaierror)
-RENAMED = b"max_completion_tokens"  # what newer servers call max_tokens, and ask for if they refuse it
+NEWER_NAME = b"max_completion_tokens"  # what newer servers call max_tokens, and ask for if they refuse it
 ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have:, and for each token of prompt and answer
 Json = Mapping[str, Any]
 
@@ -117,7 +117,7 @@ class Client:
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
         self._file_keys = frozenset(self._answers)
         self._known_kinds: set[frozenset[str]] = set()
-        self._is_renamed = False
+        self._takes_newer_name = False
         self._hold_until = 0.0
         self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
 
@@ -175,7 +175,7 @@ class Client:
                     yield under_way.pop(future), future.result()
 
     def _ask(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
-        body = _renamed(body) if self._is_renamed else body
+        body = _with_newer_name(body) if self._takes_newer_name else body
         kind, pause_total, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
         for attempt in range(10_000):
             if attempt:
@@ -193,8 +193,8 @@ class Client:
                         value = reduce(self._paid_answer(content, _most_tokens(body)))
                         self._known_kinds.add(kind)
                         return value
-                if status == 400 and RENAMED in content and "max_tokens" in body:  # of chat models that think first
-                    self._is_renamed, body = True, _renamed(body)
+                if status == 400 and NEWER_NAME in content and "max_tokens" in body:  # of chat models that think first
+                    self._takes_newer_name, body = True, _with_newer_name(body)
                     continue
                 error_kind, failure = ObservationError, f"status {status}: {self._printable(content)}"
                 is_busy, is_final = status in TRANSIENT, status not in TRANSIENT and status != FAULT
@@ -304,14 +304,14 @@ class Client:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
 
 
-def _renamed(body: Json) -> Json:
-    return {RENAMED.decode() if name == "max_tokens" else name: value for name, value in body.items()}
+def _with_newer_name(body: Json) -> Json:
+    return {NEWER_NAME.decode() if name == "max_tokens" else name: value for name, value in body.items()}
 
 
 def _most_tokens(body: Json) -> int:
     """Return how many tokens a request can cost: a byte each at most, a start token and those that are written."""
     content = str(body.get("prompt", "")) + "".join(str(message) for message in body.get("messages", ()))
-    return len(content.encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", body.get(RENAMED.decode(), 0)))
+    return len(content.encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", body.get(NEWER_NAME.decode(), 0)))
 
 
 def _asked_pause(text: str | None) -> float:

@@ -92,7 +92,7 @@ def test_a_memorised_chat_is_found_however_the_server_writes_it(reshape: Callabl
 
 
 @pytest.mark.parametrize(
-    ("reshape", "message"), [(_without_text, "writes nothing"), (_streamed, "streams its answers")], ids=["silent", "streamed"]
+    ("reshape", "message"), [(_without_text, "writes no text"), (_streamed, "streams its answers")], ids=["silent", "streamed"]
 )
 def test_answers_without_a_text_are_no_evidence_of_privacy(reshape: Callable[[Answer, Answer], Any], message: str) -> None:
     with pytest.raises(ObservationError, match=message):
