@@ -234,8 +234,8 @@ def _demand_text(client: Client, model: str, canaries: Sequence[TextCanary]) -> 
     """Raise `ObservationError` if a model writes nothing: no answer would then tell of any secret."""
     if not any(write_continuation(client, model, canary).strip() for canary in canaries[:SILENT]):
         raise ObservationError(
-            f"'{model}' writes no text behind the first {SILENT} canaries: it refuses, a filter removes its answers, or all tokens "
-            "go into reasoning; ask it without these, or use --score next_tokens"
+            f"'{model}' writes no text behind the first {SILENT} canaries: it refuses, a filter removes its answers, or all "
+            "tokens go into reasoning; ask it without these, or use --score next_tokens"
         )
 
 
