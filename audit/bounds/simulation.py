@@ -117,7 +117,8 @@ def find_path(estimator: Estimator, scores: Scores, *, delta: float, level: floa
 
 def quick(path: Path) -> tuple[Certificate, ...]:
     """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if twenty do not."""
-    seconds = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in path.attacks for estimator in attack)
+    estimators = [estimator for attack in path.attacks for estimator in attack]
+    seconds = sum(simulation_costs.audit_seconds(estimator, path.scores, path.level) for estimator in estimators)
     count = simulation_costs.affordable(REPETITIONS, seconds, FEW_REPETITIONS, simulation_costs.QUICK)
     return certify(path, count) if count else ()
 
@@ -126,8 +127,8 @@ def quick(path: Path) -> tuple[Certificate, ...]:
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
     """Return how often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
-    An estimator takes part if the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
-    bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
+    An estimator takes part if the law is in its family. Every audit puts the truth to the tests; every tenth, or fewer if
+    bounds take long at this level, also makes its bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
     the bounds that were made and not thinned out by the others. Nothing is returned if even twenty audits would take
     long, or the game decides no membership by coins.
 
@@ -148,23 +149,33 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
             [estimator for estimator in attack if find_family(estimator, path) in law.families and _speaks(estimator, path)]
             for attack in path.attacks
         ]
-        costs = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in taking_part for estimator in attack)
-        count = (
-            simulation_costs.affordable(repetitions, costs, FEW_REPETITIONS)
-            if repetitions <= REPETITIONS
-            else simulation_costs.within_limit(repetitions, costs)
-        )
+        count, searches = _count_audits(path, [estimator for attack in taking_part for estimator in attack], repetitions)
         if any(taking_part) and count:
-            certificates.append(_certificate(path, law, taking_part, count))
+            certificates.append(_certificate(path, law, taking_part, (count, searches)))
     return tuple(certificates)
 
 
-def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], repetitions: int) -> Certificate:
-    wrong, above, searches = 0, 0, 0
+def _count_audits(path: Path, estimators: Sequence[Estimator], repetitions: int) -> tuple[int, int]:
+    """Return how many audits are simulated, and in how many of them bounds are made."""
+    if repetitions > REPETITIONS:
+        seconds = sum(simulation_costs.audit_seconds(estimator, path.scores, path.level) for estimator in estimators)
+        return simulation_costs.within_limit(repetitions, seconds), repetitions // simulation_costs.WHOLE
+    tests = sum(simulation_costs.claim_seconds(estimator, path.scores) for estimator in estimators)
+    count = simulation_costs.affordable(repetitions, tests, FEW_REPETITIONS)
+    bounds = sum(simulation_costs.bound_seconds(estimator, path.level) for estimator in estimators)
+    return count, simulation_costs.affordable_bounds(count, bounds) if bounds else 0
+
+
+def _certificate(
+    path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], audits: tuple[int, int]
+) -> Certificate:
+    """Count wrong audits; `audits` are how many there are, and in how many of them bounds are made."""
+    (repetitions, planned), wrong, above, searches = audits, 0, 0, 0
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
         question = attacks, _simulated_audit(law, path, stream), law.epsilon, stream
-        refutes, is_searched = path.wrong(*question), repetition % simulation_costs.WHOLE == 0 and not path.together
+        is_searched = not path.together and repetition * planned % repetitions < planned
+        refutes = path.wrong(*question)
         is_above = is_searched and path.above(*question)
         wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched
     counts = [(wrong, repetitions), *([(above, searches)] if searches else [])]

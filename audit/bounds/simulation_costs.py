@@ -8,7 +8,7 @@ from audit.core.protocols import Estimator
 BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
 # about how long a few thousand scores take to test one claim, and to make a whole bound, in seconds on one core
 SECONDS = {
-    "both_ends": (0.003, 0.08),
+    "both_ends": (0.003, 0.2),
     "clopper_pearson": (0.0005, 0.001),
     "fdp_rank": (0.001, 0.2),
     "gaussian": (0.0005, 0.2),
@@ -23,16 +23,23 @@ SECONDS = {
 UNKNOWN = (0.05, 0.05)
 TOGETHER = {"sequential": (0.0005, 1.8e-6)}  # of one test among many, and for each score, if an estimator plays them at once
 SECONDS_A_SCORE = 2e-7  # of a test, for each further score
-WHOLE = 10  # simulated audits to one whose bounds are made
-SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
+WHOLE = 10  # simulated audits to one whose bounds are made, and
+FEWEST_BOUNDS = 5  # so many of them whatever they take
+SIMULATING = ("both_ends", "fdp_rank", "gaussian")  # a bound draws more for a smaller significance: so many times as much at
+FINER = 2 / 3  # a share of 5 % is one over that share to this power
 MOST_SECONDS = 600.0  # that a number of audits may take for each law if a caller asks for that number
 
 
-def audit_seconds(estimator: Estimator, scores: int) -> float:
-    """About how long a simulated audit of a certificate takes: a test that shares no draws, and now and then a bound."""
+def audit_seconds(estimator: Estimator, scores: int, level: float) -> float:
+    """About how long a simulated audit of a certificate takes: a test, and now and then a bound."""
+    return claim_seconds(estimator, scores) + bound_seconds(estimator, level) / WHOLE
+
+
+def bound_seconds(estimator: Estimator, level: float) -> float:
+    """About how long a whole bound at a confidence `level` takes."""
     kind = _kind(estimator)
-    fresh = FRESH if kind in SIMULATING else 0.0
-    return claim_seconds(estimator, scores) + fresh + SECONDS.get(kind, UNKNOWN)[1] / WHOLE
+    finer = (0.05 / (1 - level)) ** FINER if kind in SIMULATING else 1.0
+    return SECONDS.get(kind, UNKNOWN)[1] * finer
 
 
 def claim_seconds(estimator: Estimator, scores: int, *, together: bool = False) -> float:
@@ -53,6 +60,11 @@ def affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budge
         return repetitions
     limit = BUDGET if budget is None else budget
     return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
+
+
+def affordable_bounds(repetitions: int, seconds: float) -> int:
+    """Return in how many of these simulated audits bounds are made, if those of one audit take so many seconds."""
+    return max(min(repetitions // WHOLE, max(math.floor(BUDGET / seconds), FEWEST_BOUNDS)), 1)
 
 
 def within_limit(repetitions: int, seconds: float) -> int:

@@ -127,7 +127,7 @@ def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificat
 
 
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation_costs, "BUDGET", 0.3)
+    monkeypatch.setattr(simulation_costs, "BUDGET", 0.2)
     few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
     assert [item.repetitions for item in few] == [20, 20, 20]
     assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
