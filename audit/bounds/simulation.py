@@ -128,9 +128,9 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     """Return how often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
     An estimator takes part if the law is in its family. Every audit puts the truth to the tests; every tenth, or fewer if
-    bounds take long at this level, also makes its bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
-    the bounds that were made and not thinned out by the others. Nothing is returned if even twenty audits would take
-    long, or the game decides no membership by coins.
+    bounds take long at this level, also makes its bounds by the audit's own search. The limits are the wider ones of the two
+    rates, so that a search that fails is seen among the bounds that were made and not thinned out by the others. Nothing is
+    returned if even twenty audits would take long, or the game decides no membership by coins.
 
     Raises:
         ConfigError: more than `REPETITIONS` audits were asked for, which are made whatever they take, and they would take
