@@ -166,9 +166,7 @@ def _count_audits(path: Path, estimators: Sequence[Estimator], repetitions: int)
     return count, simulation_costs.affordable_bounds(count, bounds) if bounds else 0
 
 
-def _certificate(
-    path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], audits: tuple[int, int]
-) -> Certificate:
+def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], audits: tuple[int, int]) -> Certificate:
     """Count wrong audits; `audits` are how many there are, and in how many of them bounds are made."""
     (repetitions, planned), wrong, above, searches = audits, 0, 0, 0
     for repetition in range(repetitions):
