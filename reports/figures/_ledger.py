@@ -8,7 +8,7 @@ import numpy as np
 from audit.core.provenance import BudgetLedger
 from reports.figures import _plots
 from reports.figures._plots import Plan
-from reports.pages.blocks import Block, Column, Paragraph, Strong, Table, Tone
+from reports.pages.blocks import Block, Paragraph, Strong, Table, Tone, layout
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, down, elide, epsilon, power, up
@@ -91,12 +91,7 @@ def blocks(book: BudgetLedger, drawing: Plan) -> tuple[Block, ...]:
         over=over,
         accountant=book.accountant,
     )
-    columns = (
-        Column(title=say("ledger.when"), share=0.2),
-        Column(title=say("ledger.release"), share=0.22),
-        Column(title=say("ledger.what"), share=0.43),
-        Column(title=say("ledger.so_far"), right=True, share=0.15),
-    )
+    columns = layout("ledger.when:0.2 ledger.release:0.22 ledger.what:0.43 >ledger.so_far:0.15")
     rows = tuple(
         (
             release.when or say("ledger.not_recorded"),

@@ -1,7 +1,7 @@
-"""report.json: the whole report as canonical JSON, both ways; `_schema` has its published schema.
+"""report.json: the whole report as canonical JSON, both ways; `_schema` has the types of its fields.
 
 The classes of `audit.core` (`results`, `game_results`, `claims`, `evaluation`) are the only description of the format: encoder,
-decoder and schema all walk the same type hints. Conventions that JSON lacks:
+decoder and published schema all walk the same type hints. Conventions that JSON lacks:
 
 - keys sorted, no white space, one final newline, so that equal reports are equal bytes;
 - an infinite number is the string "Infinity" or "-Infinity"; NaN is refused;

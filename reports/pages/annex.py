@@ -15,7 +15,7 @@ from audit.core.game_results import GameResult
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Status
 from reports import headline
-from reports.pages.blocks import Block, Column, Mark, Mono, Paragraph, Section, Table, Text, Tone
+from reports.pages.blocks import Block, Mark, Mono, Paragraph, Section, Table, Text, Tone, layout
 from reports.pages.training import game_title, training_title
 from reports.words.language import recorded, say
 
@@ -72,13 +72,7 @@ def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Sectio
         )
     table = Table(
         caption=say("annex.caption"),
-        columns=(
-            Column(title=say("annex.number")),
-            Column(title=say("annex.requirement"), share=1.5),
-            Column(title=say("annex.source"), share=1.2),
-            Column(title=say("annex.place"), share=1.3),
-            Column(title=say("annex.status"), share=0.7),
-        ),
+        columns=layout("annex.number annex.requirement:1.5 annex.source:1.2 annex.place:1.3 annex.status:0.7"),
         rows=tuple(rows),
         small=True,
     )

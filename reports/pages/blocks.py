@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from audit.core.rounding import width
+from reports.words.language import say
 
 LONG_NAME = 20  # letters of a user's name
 
@@ -74,6 +75,23 @@ class Column:
 def name_column(title: str, names: Sequence[str]) -> Column:
     """Return a column as wide as the names in it, or one that breaks them if they would leave no room to others."""
     return Column(title=title, share=0.8 if max(map(width, names), default=0) > LONG_NAME else 0.0)
+
+
+def layout(columns: str) -> tuple[Column, ...]:
+    """Return the columns of a table from their titles in a row.
+
+    A title with a dot is the key of its sentence. `>` before it sets the column to the right, `:` and a number behind it state
+    the share of the width.
+
+    >>> layout("game_table.attack >AUC:0.5")[1]
+    Column(title='AUC', right=True, share=0.5)
+    """
+    entries = [column.partition(":") for column in columns.split()]
+    titles = [title.lstrip(">") for title, _, _ in entries]
+    return tuple(
+        Column(title=say(title) if "." in title else title, right=entry.startswith(">"), share=float(share or 0))
+        for title, (entry, _, share) in zip(titles, entries, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

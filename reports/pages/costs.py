@@ -8,7 +8,7 @@ from audit.core.results import AuditReport
 from audit.core.rounding import SPACE
 from reports.figures import _costs
 from reports.formats import figures
-from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text
+from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text, layout
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import at_delta, down, near, not_measured, power, up
@@ -72,13 +72,7 @@ def _claims(sheet: CostSheet) -> Table:
         )
         for row in sheet.claims
     )
-    columns = (
-        Column(title=say("table.accountant")),
-        Column(title=say("costs.states_itself"), share=1),
-        Column(title="ε", right=True),
-        Column(title=say("costs.times_the_truth"), right=True),
-        Column(title=say("costs.note"), share=1.2),
-    )
+    columns = layout("table.accountant costs.states_itself:1 >ε >costs.times_the_truth costs.note:1.2")
     return Table(caption=say("costs.claims"), columns=columns, rows=rows, small=True)
 
 

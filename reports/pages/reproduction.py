@@ -2,7 +2,7 @@
 
 from audit.core.results import AuditReport
 from audit.core.seeds import SHORTEST_SEED
-from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Section, Table, Text
+from reports.pages.blocks import Block, Heading, Mono, Paragraph, Section, Table, Text, layout
 from reports.tables.settings import settings
 from reports.words.language import many, say
 from reports.words.numbers import SPACE
@@ -39,7 +39,7 @@ def reproduce(report: AuditReport) -> Section:
         (say("cover.report"), say("page.schema", id=report.id, schema=report.schema)),
         (say("page.check_this_copy"), (Mono("audit verify report.pdf"), say("page.takes_report_json_out_of"))),
     ]
-    columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
+    columns = layout("page.item:0.24 page.value:0.76")
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows), small=True)]
     given_settings = settings(report)
     configuration = _origins(report) if report.config else []
@@ -59,7 +59,7 @@ def _origins(report: AuditReport) -> list[Block]:
     ]
     over = tuple((Mono(key), source) for key, source in report.origins if source not in ("default", main))
     if over:
-        titles = (Column(title=say("page.setting"), share=0.5), Column(title=say("page.origin"), share=0.5))
+        titles = layout("page.setting:0.5 page.origin:0.5")
         blocks.append(Table(caption=say("page.settings_from_elsewhere"), columns=titles, rows=over, small=True))
     return blocks
 

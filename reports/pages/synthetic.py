@@ -2,7 +2,21 @@
 
 from audit.core.results import AuditReport
 from audit.core.table_risks import SuccessRate, TableAudit, TableRisk
-from reports.pages.blocks import Block, Column, Heading, Items, Mark, Mono, Paragraph, Section, Table, Text, Tone, Verdict
+from reports.pages.blocks import (
+    Block,
+    Column,
+    Heading,
+    Items,
+    Mark,
+    Mono,
+    Paragraph,
+    Section,
+    Table,
+    Text,
+    Tone,
+    Verdict,
+    layout,
+)
 from reports.pages.cover import identity
 from reports.pages.reproduction import reproduce
 from reports.words.language import say
@@ -80,11 +94,7 @@ def closeness(table: TableAudit) -> tuple[Block, ...]:
         Paragraph(text=say("synthetic.closest_proves_nothing")),
         Table(
             caption="",
-            columns=(
-                Column(title=""),
-                Column(title=say("synthetic.training"), right=True),
-                Column(title=say("synthetic.control"), right=True),
-            ),
+            columns=(Column(title=""), *layout(">synthetic.training >synthetic.control")),
             rows=(
                 (say("synthetic.copies"), percent(figures.training_copies), percent(figures.control_copies)),
                 (say("synthetic.distance"), near(figures.training_distance, 3), near(figures.control_distance, 3)),

@@ -7,7 +7,7 @@ from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult, TprAtFpr
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from reports import headline, outliers
-from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, name_column
+from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import confidence, count, down, near, not_measured, percent, rate, target, up
@@ -44,14 +44,12 @@ def bounds(game: GameResult, void: bool) -> Table:
     )
     columns = (
         name_column(say("game_table.attack"), [source.name for source in headline.sources(game)]),
-        Column(title=say("game_table.estimator")),
+        *layout("game_table.estimator"),
         Column(title=say("game_table.void") if void else say("unclaimed.proven"), right=True),
-        Column(title=say("game_table.ceiling"), right=True),
-        Column(title=say("game_table.confidence"), right=True),
-        Column(title=say("game_table.searched"), right=True),
-        Column(title=say("game_table.holds_for"), share=1),
-        Column(title=say("game_table.assumes"), share=1.4),
-        Column(title=say("game_table.ended_on"), share=1),
+        *layout(
+            ">game_table.ceiling >game_table.confidence >game_table.searched game_table.holds_for:1 "
+            "game_table.assumes:1.4 game_table.ended_on:1"
+        ),
     )
     indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
     return Table(
@@ -74,12 +72,7 @@ def estimates(game: GameResult) -> Table | None:
         return None
     return Table(
         caption=say("game_table.estimates_without_a_guarantee_never"),
-        columns=(
-            Column(title=say("game_table.attack")),
-            Column(title=say("game_table.method")),
-            Column(title="ε", right=True),
-            Column(title=say("game_table.why_it_is_no_bound"), share=1),
-        ),
+        columns=layout("game_table.attack game_table.method >ε game_table.why_it_is_no_bound:1"),
         rows=rows,
         small=True,
     )
@@ -106,14 +99,9 @@ def rates(game: GameResult, with_claim: bool) -> Table:
             hits = say("game_table.of", count=count(point.true_positives), count_2=count(members))
             wrong = say("game_table.of", count=count(point.false_positives), count_2=count(nonmembers))
             rows.append((*first, rate(point.tpr, members), interval, hits, wrong, _limit(point.allowed)))
-    columns = (
-        Column(title=say("game_table.attack")),
-        Column(title="FPR", right=True, share=0.5),
-        Column(title="TPR", right=True, share=0.75),
-        Column(title=say("game_table.interval"), right=True, share=1.1),
-        Column(title=say("unclaimed.members_found"), right=True, share=1),
-        Column(title=say("game_table.false_positives"), right=True, share=1),
-        Column(title=say("game_table.allowed"), right=True, share=0.6),
+    columns = layout(
+        "game_table.attack >FPR:0.5 >TPR:0.75 >game_table.interval:1.1 >unclaimed.members_found:1 "
+        ">game_table.false_positives:1 >game_table.allowed:0.6"
     )
     last = None if with_claim else -1
     return Table(
@@ -139,11 +127,7 @@ def overall(game: GameResult) -> Table:
     )
     return Table(
         caption=say("game_table.area_under_the_roc_of"),
-        columns=(
-            Column(title=say("game_table.attack")),
-            Column(title="AUC", right=True, share=1),
-            Column(title=say("game_table.interval"), right=True, share=1),
-        ),
+        columns=layout("game_table.attack >AUC:1 >game_table.interval:1"),
         rows=rows,
         small=True,
     )
@@ -156,12 +140,8 @@ def control(game: GameResult) -> Table | None:
         return None
     return Table(
         caption=say("game_table.negative_control_the_same_statistics"),
-        columns=(
-            Column(title=say("game_table.attack")),
-            Column(title=say("game_table.repetitions"), right=True, share=1),
-            Column(title=say("game_table.false_alarms"), right=True, share=1),
-            Column(title=say("game_table.allowed"), right=True, share=1),
-            Column(title=say("game_table.result"), share=1),
+        columns=layout(
+            "game_table.attack >game_table.repetitions:1 >game_table.false_alarms:1 >game_table.allowed:1 game_table.result:1"
         ),
         rows=rows,
         small=True,
@@ -179,12 +159,7 @@ def records(stand_out: outliers.Outliers) -> Table:
         )
         for record, above in stand_out.records
     )
-    columns = (
-        Column(title=say("game_table.record")),
-        Column(title=say("game_table.label")),
-        Column(title=say("game_table.score"), right=True),
-        Column(title=say("game_table.nonmembers_as_high"), right=True),
-    )
+    columns = layout("game_table.record game_table.label >game_table.score >game_table.nonmembers_as_high")
     indices = [i for i in range(len(columns)) if any(row[i] != "" for row in rows)]
     return Table(
         caption=say("game_table.members_whose_scores_stand_out"),
@@ -213,13 +188,10 @@ def groups(game: GameResult) -> Table:
         for group in game.groups
     )
     columns = (
-        Column(title=say("game_table.group")),
-        Column(title=say("game_table.members"), right=True),
-        Column(title=say("game_table.nonmembers"), right=True),
-        Column(title="AUC", right=True),
-        Column(title=say("game_table.interval"), right=True),
-        Column(title=say("game_table.auc_over_models"), right=True),
-        Column(title=say("game_table.own_label"), right=True),
+        *layout(
+            "game_table.group >game_table.members >game_table.nonmembers >AUC >game_table.interval "
+            ">game_table.auc_over_models >game_table.own_label"
+        ),
         Column(title=""),
     )
     indices = [i for i in range(len(columns)) if any(row[i] not in ("", not_measured()) for row in rows)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audit.core.evaluation import Evaluation, RecordSpread, Spread, UsageSpread
 from audit.core.game_results import GameResult
 from reports import outliers
-from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
+from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text, layout
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count, near, not_measured, percent, target
 from reports.words.phrases import join_sentences, sentence
@@ -89,12 +89,7 @@ def thresholds(evaluation: Evaluation) -> Table:
     prior = percent(evaluation.thresholds[0].prior)
     return Table(
         caption=say("models.thresholds_of_set_on_nonmembers", leading=evaluation.leading, prior=prior),
-        columns=(
-            Column(title=say("models.intended_fpr"), right=True),
-            Column(title=say("models.realised_fpr_chance"), right=True),
-            Column(title="TPR", right=True),
-            Column(title=say("models.precision"), right=True),
-        ),
+        columns=layout(">models.intended_fpr >models.realised_fpr_chance >TPR >models.precision"),
         rows=tuple(rows),
         small=True,
     )
@@ -108,13 +103,7 @@ def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], rema
     ]
     return Table(
         caption=say("models.records_that_stand_out_over", percent=percent(evaluation.at_fpr), remark=remark),
-        columns=(
-            Column(title=say("game_table.record")),
-            Column(title=say("game_table.label")),
-            Column(title="FPR", right=True),
-            Column(title=say("models.found"), right=True),
-            Column(title=say("models.models"), right=True),
-        ),
+        columns=layout("game_table.record game_table.label >FPR >models.found >models.models"),
         rows=tuple(rows),
         small=True,
     )
@@ -134,7 +123,7 @@ def groups(evaluation: Evaluation) -> Table:
     return Table(
         caption=say("models.auc_of_inside_each_group", leading=evaluation.leading)
         + (say("models.in_report_json", many=many("noun.further_group", remainder)) if remainder > 0 else ""),
-        columns=(Column(title=say("models.column")), Column(title=say("game_table.group")), Column(title="AUC", right=True)),
+        columns=layout("models.column game_table.group >AUC"),
         rows=tuple(rows),
         small=True,
     )
@@ -150,9 +139,7 @@ def units(evaluation: Evaluation) -> Table:
     return Table(
         caption=say("models.on_several_records_of_one", leading=evaluation.leading),
         columns=(
-            Column(title=say("models.unit")),
-            Column(title=say("models.units"), right=True),
-            Column(title=say("models.records_a_unit"), right=True),
+            *layout("models.unit >models.units >models.records_a_unit"),
             *(Column(title=_figure(figure), right=True) for figure in figures),
         ),
         rows=tuple(rows),

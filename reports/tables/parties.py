@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
-from reports.pages.blocks import Column, Mono, Table, Text
+from reports.pages.blocks import Mono, Table, Text, layout
 from reports.parties import PartyResult
 from reports.words import named
 from reports.words.language import recorded, say
@@ -14,14 +14,9 @@ def parties(results: Sequence[PartyResult], delta: float) -> Table:
     """Return a row for each training and party, in the order given."""
     return Table(
         caption=say("party_table.caption", power=power(delta)),
-        columns=(
-            Column(title=say("page.training"), share=1.1),
-            Column(title=say("party_table.unit"), share=0.6),
-            Column(title=say("party_table.sees"), share=1.3),
-            Column(title=say("table.claimed"), right=True, share=0.7),
-            Column(title=say("unclaimed.proven"), right=True, share=0.9),
-            Column(title=say("table.inside_a_family"), right=True, share=1.3),
-            Column(title=say("party_table.estimate"), right=True, share=0.8),
+        columns=layout(
+            "page.training:1.1 party_table.unit:0.6 party_table.sees:1.3 >table.claimed:0.7 "
+            ">unclaimed.proven:0.9 >table.inside_a_family:1.3 >party_table.estimate:0.8"
         ),
         rows=tuple(_row(result) for result in results),
         small=True,

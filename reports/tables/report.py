@@ -7,7 +7,7 @@ from audit.core.events import Event
 from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
-from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, name_column
+from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, layout, name_column
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
@@ -59,10 +59,7 @@ def overview(report: AuditReport) -> Table:
         columns=(
             name_column(say("page.training"), [mechanism.name for mechanism in report.mechanisms]),
             name_column(say("table.game"), [game.name for mechanism in report.mechanisms for game in mechanism.games]),
-            Column(title=say("table.claimed"), right=True),
-            Column(title=say("unclaimed.proven"), right=True),
-            Column(title=say("table.inside_a_family"), share=1),
-            Column(title=say("table.tpr_at_1_fpr_chance"), right=True),
+            *layout(">table.claimed >unclaimed.proven table.inside_a_family:1 >table.tpr_at_1_fpr_chance"),
         ),
         rows=tuple(rows),
     )
@@ -83,14 +80,7 @@ def claims(mechanism: MechanismResult) -> Table:
         )
         for claim in mechanism.claims
     )
-    columns = (
-        Column(title=say("table.source"), share=1),
-        Column(title="ε", right=True),
-        Column(title="δ", right=True),
-        Column(title=say("table.asserted_mechanism"), share=1),
-        Column(title=say("table.remarks"), share=1.2),
-        Column(title=say("table.verdict")),
-    )
+    columns = layout("table.source:1 >ε >δ table.asserted_mechanism:1 table.remarks:1.2 table.verdict")
     indices = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
     return Table(
         caption=say("table.what_is_claimed_for_each", name=mechanism.name),
@@ -134,7 +124,7 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
     return Table(
         caption=say("table.what_does_to_the_data", name=mechanism.name)
         + (say("table.the_accountants_were_given_these") if mechanism.trajectories else say("separator.end")),
-        columns=(Column(title=say("table.parameter"), share=0.33), Column(title=say("page.value"), share=0.67)),
+        columns=layout("table.parameter:0.33 page.value:0.67"),
         rows=parameters(mechanism.mechanism),
         small=True,
     )
@@ -145,11 +135,7 @@ def checks(rows: Sequence[Check], has_claims: bool) -> Table:
     return Table(
         caption=(say("table.what_the_claim_rests_on") if has_claims else say("table.what_was_checked"))
         + say("table.checked_this_run_tested_it"),
-        columns=(
-            Column(title=say("page.item"), share=0.28),
-            Column(title=say("page.value"), share=0.58),
-            Column(title=say("table.status"), share=0.14),
-        ),
+        columns=layout("page.item:0.28 page.value:0.58 table.status:0.14"),
         rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in rows),
         small=True,
     )
@@ -169,7 +155,7 @@ def budgets(mechanisms: Sequence[MechanismResult]) -> Table:
     rows = [
         (Mono(mechanism.name), accountant, *cells) for mechanism in mechanisms for accountant, cells in _costs(mechanism, stops)
     ]
-    first = (Column(title=say("page.training"), share=1.2), Column(title=say("table.accountant"), share=1.2))
+    first = layout("page.training:1.2 table.accountant:1.2")
     return _budget_table(say("table.budgets"), first, stops, rows)
 
 
@@ -208,13 +194,7 @@ def utility(report: AuditReport) -> Table:
     )
     return Table(
         caption=say("table.mean_over_models_and_sample", utility_basis=named.utility_basis(report.kind)),
-        columns=(
-            Column(title=say("page.training"), share=1),
-            Column(title=say("table.metric"), share=1),
-            Column(title=say("table.mean"), right=True, share=0.7),
-            Column(title=say("table.deviation"), right=True, share=0.7),
-            Column(title=say("models.models"), right=True, share=0.5),
-        ),
+        columns=layout("page.training:1 table.metric:1 >table.mean:0.7 >table.deviation:0.7 >models.models:0.5"),
         rows=rows,
     )
 
@@ -224,11 +204,7 @@ def coverage(report: AuditReport) -> Table:
     rows = tuple((row.attack_class, row.done, named.coverage_mark(row.status)) for row in report.coverage)
     return Table(
         caption=say("table.classes_of_attack_what_was"),
-        columns=(
-            Column(title=say("table.class"), share=0.3),
-            Column(title=say("table.what_was_done"), share=0.52),
-            Column(title=say("table.status"), share=0.18),
-        ),
+        columns=layout("table.class:0.3 table.what_was_done:0.52 table.status:0.18"),
         rows=rows,
     )
 
@@ -246,11 +222,6 @@ def policy(report: AuditReport) -> Table:
     )
     return Table(
         caption=say("table.the_release_policy_as_the"),
-        columns=(
-            Column(title=say("table.gate"), share=1),
-            Column(title=say("table.limit"), right=True, share=0.4),
-            Column(title=say("models.found"), right=True, share=0.4),
-            Column(title=say("game_table.result"), share=0.4),
-        ),
+        columns=layout("table.gate:1 >table.limit:0.4 >models.found:0.4 game_table.result:0.4"),
         rows=rows,
     )

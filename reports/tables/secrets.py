@@ -1,7 +1,7 @@
 """The table of what attacks on texts get of secrets: exposure and extraction, of planted secrets beside those left out."""
 
 from audit.core.game_results import GameResult, GuessResult, LevelCount, SecretFigures, TriggerResult
-from reports.pages.blocks import Column, Mono, Table, Text
+from reports.pages.blocks import Mono, Table, Text, layout
 from reports.words.language import recorded, say
 from reports.words.numbers import confidence, count, down, near, not_measured, percent, significant, up
 
@@ -25,14 +25,9 @@ def secrets(game: GameResult) -> Table | None:
         return None
     return Table(
         caption=say("secret_table.caption"),
-        columns=(
-            Column(title=say("game_table.attack")),
-            Column(title=say("secret_table.quantity"), share=1.4),
-            Column(title=say("secret_table.texts"), right=True, share=0.5),
-            Column(title=say("secret_table.members"), right=True, share=0.8),
-            Column(title=say("secret_table.nonmembers"), right=True, share=0.8),
-            Column(title=say("secret_table.by_chance"), right=True, share=0.8),
-            Column(title=say("secret_table.levels"), share=1.8),
+        columns=layout(
+            "game_table.attack secret_table.quantity:1.4 >secret_table.texts:0.5 >secret_table.members:0.8 "
+            ">secret_table.nonmembers:0.8 >secret_table.by_chance:0.8 secret_table.levels:1.8"
         ),
         rows=tuple(rows),
         small=True,
@@ -80,15 +75,9 @@ def guesses(game: GameResult) -> Table:
     level = confidence(min(attack.roc.confidence for attack in game.attacks))
     return Table(
         caption=say("guess_table.caption", confidence=level),
-        columns=(
-            Column(title=say("game_table.attack")),
-            Column(title=say("guess_table.right"), right=True, share=1),
-            Column(title=say("guess_table.success"), right=True, share=0.8),
-            Column(title=say("guess_table.interval"), right=True, share=1.1),
-            Column(title=say("guess_table.baseline"), right=True, share=0.8),
-            Column(title=say("guess_table.imputed"), right=True, share=0.7),
-            Column(title=say("guess_table.allowed"), right=True, share=0.8),
-            Column(title=say("guess_table.exposure"), right=True, share=1.1),
+        columns=layout(
+            "game_table.attack >guess_table.right:1 >guess_table.success:0.8 >guess_table.interval:1.1 "
+            ">guess_table.baseline:0.8 >guess_table.imputed:0.7 >guess_table.allowed:0.8 >guess_table.exposure:1.1"
         ),
         rows=tuple(rows),
         small=True,
@@ -114,12 +103,9 @@ def triggers(result: TriggerResult) -> Table:
     )
     return Table(
         caption=say("trigger_table.caption"),
-        columns=(
-            Column(title=say("trigger_table.records"), right=True, share=0.8),
-            Column(title=say("trigger_table.with_records"), right=True, share=1.2),
-            Column(title=say("trigger_table.without_records"), right=True, share=1.2),
-            Column(title=say("trigger_table.accuracy"), right=True, share=0.9),
-            Column(title=say("guess_table.allowed"), right=True, share=0.8),
+        columns=layout(
+            ">trigger_table.records:0.8 >trigger_table.with_records:1.2 >trigger_table.without_records:1.2 "
+            ">trigger_table.accuracy:0.9 >guess_table.allowed:0.8"
         ),
         rows=(row,),
         small=True,

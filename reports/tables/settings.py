@@ -1,7 +1,7 @@
 """The settings that a user gave, in a short table: one row for each part of the configuration."""
 
 from audit.core.results import AuditReport
-from reports.pages.blocks import Column, Mono, Table, Text
+from reports.pages.blocks import Mono, Table, Text, layout
 from reports.words.language import say
 
 
@@ -16,7 +16,7 @@ def settings(report: AuditReport) -> Table | None:
     rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(entries)) for part, entries in parts.items()]
     return Table(
         caption=say("settings.the_settings_that_were_given"),
-        columns=(Column(title=say("settings.part"), share=0.2), Column(title=say("settings.settings"), share=0.8)),
+        columns=layout("settings.part:0.2 settings.settings:0.8"),
         rows=tuple(rows),
         small=True,
     )

@@ -111,6 +111,7 @@ def test_every_sentence_is_said_somewhere() -> None:
         if path.parent.name != "languages"
     )
     literal = set(re.findall(r"[\"']([\w .]+)[\"']", code))
+    literal |= {title for columns in re.findall(r"layout\(([^)]*)\)", code) for title in re.findall(r"[a-z_\d]+\.\w+", columns)}
     prefixes = set(re.findall(r"f[\"']([a-z_.]+\.)\{", code)) | {
         "outlying.at_least.",
         "outlying.found.",

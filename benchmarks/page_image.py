@@ -1,6 +1,6 @@
 """A page of a report as a picture, for the README.
 
-`python -m reports.formats._page_image report.json docs/images/report-page.png 1`
+`python benchmarks/page_image.py report.json docs/images/report-page.png 1`
 """
 
 import sys
