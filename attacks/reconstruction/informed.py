@@ -51,21 +51,21 @@ class SoftmaxRegression:
         return errors.T @ inputs, errors.sum(axis=0)
 
 
-def missing_record(model: SoftmaxRegression, others: Records) -> tuple[Array, int]:
-    """The input `(features,)` and the label of the one training record that is not among `others`.
+def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int]:
+    """The input `(features,)` and the label of the one training record that is not among `peers`.
 
     Exact up to how far from its minimum the model was stopped. If noise was added to the weights, what comes out is
     another record: the error of the sum is divided by the missing record's own error.
 
     Args:
-        model: that was trained on `others` and one record more.
-        others: `n - 1` records, which the adversary knows.
+        model: that was trained on `peers` and one record more.
+        peers: `n - 1` records, which the adversary knows.
 
     Raises:
         ObservationError: the missing record left no gradient.
     """
-    inputs = others.inputs.reshape(len(others), -1).astype(np.float64)
-    known_weights, known_biases = model.gradients(inputs, others.labels)
+    inputs = peers.inputs.reshape(len(peers), -1).astype(np.float64)
+    known_weights, known_biases = model.gradients(inputs, peers.labels)
     own_weights = -(model.ridge * model.weights + known_weights)
     own_biases = -(model.ridge * model.biases + known_biases)
     label = int(labels.single(own_biases[None])[0])

@@ -84,7 +84,7 @@ class AugmentedLogits:
         return np.stack([models.outputs(view) for view in views], axis=1)
 
 
-MOST = 1 << 10  # queries of a canary, for the estimate of memory
+MOST_QUERIES = 1 << 10  # queries of a canary, for the estimate of memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class QueryConfidences:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        return MOST
+        return MOST_QUERIES
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m, q)` float32; None for canaries without queries."""

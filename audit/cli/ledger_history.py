@@ -93,7 +93,7 @@ def _check_target(target: Path, place: str, key: Path) -> None:
     from audit.core import files
 
     for peer, name in ((place, "the ledger"), (key, "the key")):
-        if files.same(target, peer):
+        if files.is_same_file(target, peer):
             raise ConfigError(f"'{target}' is {name} itself; name a file of its own for the signature with --out")
     try:
         is_signature = files.read(target).startswith(ledger_signature.FIRST_WORDS)

@@ -93,10 +93,10 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def same(path: Path, other: str | Path) -> bool:
+def same(path: Path, peer: str | Path) -> bool:
     """Return whether both name one file that exists; no text that is the name of none does."""
     try:
-        return os.path.samefile(path, other)
+        return os.path.samefile(path, peer)
     except (OSError, ValueError):  # one of them is absent, or is no path: an expression, a URL
         return False
 

@@ -96,7 +96,7 @@ def check_outputs(source: str | Path | None, outputs: Mapping[str, Path | None])
         ConfigError: one would.
     """
     for option, path in outputs.items():
-        if source is not None and path is not None and files.same(path, source):
+        if source is not None and path is not None and files.is_same_file(path, source):
             raise ConfigError(f"{option} '{path}' is the file that is read; name another, it would be overwritten")
 
 

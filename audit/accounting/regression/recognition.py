@@ -53,9 +53,9 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
         method, is_partial = recognise(answered)
         answered = [result for result in answered if not is_partial or is_sampled(result.case.asks[0])]
     elif method.name == "rdp" and not method.orders:
-        known, _ = recognise(answered)
-        if known is not None and known.orders and not known.note and known.conversion == method.conversion:
-            method = dataclasses.replace(method, orders=known.orders, note="orders by its answers")
+        guess, _ = recognise(answered)
+        if guess is not None and guess.orders and not guess.note and guess.conversion == method.conversion:
+            method = dataclasses.replace(method, orders=guess.orders, note="orders by its answers")
     if method is None:
         remark = "no method was recognised in its answers; name it to have them held to what that method gives: --method rdp"
         return MethodReport(method=None, remark=remark if answered else "")

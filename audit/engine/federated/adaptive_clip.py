@@ -90,13 +90,13 @@ class ClipNorms:
         draws = torch.stack([torch.randn((), generator=stream, dtype=torch.float64) for stream in self.streams])
         return draws.to(self.counts.device) * self.deviation
 
-    def advance(self, others: Tensor | None) -> Tensor:
+    def advance(self, canary_counts: Tensor | None) -> Tensor:
         """Move the clip norms; return what the counts say beyond the honest clients' part, `(N,)`.
 
         Args:
-            others: what canary clients add to the counts, None if they are not counted.
+            canary_counts: what canary clients add to the counts, None if they are not counted.
         """
-        unknown = self.count_noise() if others is None else self.count_noise() + others
+        unknown = self.count_noise() if canary_counts is None else self.count_noise() + canary_counts
         share = (self.counts + unknown) / self.clients + 0.5
         self.ratios *= torch.exp(-self.settings.rate * (share - self.settings.quantile))
         if not bool((self.ratios.isfinite() & (self.ratios > 0)).all()):

@@ -187,13 +187,13 @@ class Federations:
         before = self.served.clone()
         ratio = 1.0 if self.clip_norms is None else self.clip_norms.ratios.to(total.dtype).unsqueeze(1)
         self.move(model_release * ratio, total * ratio)
-        known = background + self.known_noise(number)
+        known_sum = background + self.known_noise(number)
         model_sum = self.released_sums.sum_behind(before, self.served, model_release * ratio) / ratio
         sight = RoundSight(
             models=before,
             present=present,
             # the adversary knows all other updates (docs/develop/design.md, section 9): canaries and noise are left
-            residuals={"sums": noisy_sum - known, "models": model_sum - known},
+            residuals={"sums": noisy_sum - known_sum, "models": model_sum - known_sum},
             released=self.served,
             update_noise=self.update_noise(),
             counts=None if self.clip_norms is None else self.clip_norms.advance(self.canaries.clipped_alone(present)),

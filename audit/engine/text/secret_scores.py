@@ -118,8 +118,8 @@ def token_log_probabilities(
                 _demand_room(module, tokens)
             vocabulary = _demand_causal(module, max(rows, key=len), device)
             parameters = sum(parameter.numel() for parameter in module.parameters())
-            most = max(LEAST_LOGITS, min(MOST_LOGITS, int(parameters * LOGITS_SHARE)))
-            for numbers in _batches(rows, most // vocabulary):
+            logit_limit = max(LEAST_LOGITS, min(MOST_LOGITS, int(parameters * LOGITS_SHARE)))
+            for numbers in _batches(rows, logit_limit // vocabulary):
                 ids = torch.tensor([list(rows[number]) for number in numbers], device=device)
                 log_softmax = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
                 scores = log_softmax.gather(2, ids[:, 1:, None])[..., 0]

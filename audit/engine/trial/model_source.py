@@ -117,9 +117,13 @@ class ModelSource:
         answers = [_answer(module, values, self.probe) for module in (trained, own)]
         if _agree(*answers):
             return
-        held, kept = outside_state(trained), outside_state(own)
-        changing = {path for path, value in outside_state(self.make(model)).items() if kept.get(path) != value}
-        names = [repr(path) for path in {**kept, **held} if path not in changing and held.get(path) != kept.get(path)]
+        trained_state, source_state = outside_state(trained), outside_state(own)
+        changing = {path for path, value in outside_state(self.make(model)).items() if source_state.get(path) != value}
+        names = [
+            repr(path)
+            for path in {**source_state, **trained_state}
+            if path not in changing and trained_state.get(path) != source_state.get(path)
+        ]
         raise ConfigError(
             f"the trained {model_name(trained)} answers otherwise than the config's model with the same parameters and "
             f"buffers, which is what attacks would ask: the training changed {', '.join(names[:3]) or 'a value elsewhere'}"

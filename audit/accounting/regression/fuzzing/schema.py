@@ -195,9 +195,9 @@ def _inside(draws: Draws, event: Event) -> Event:
     """Return the event inside of another, which hardly adds to it: most often beside others, else repeated or grouped."""
     form = int(draws.pick(0, 0, 0, 1, 2, 3))
     if form in (0, 3):
-        others = [_weak(draws) for _ in range(draws.count(2))]
-        place = int(draws.pick(*range(len(others) + 1)))
-        event = Composed(parts=(*others[:place], event, *others[place:]))
+        weak_events = [_weak(draws) for _ in range(draws.count(2))]
+        place = int(draws.pick(*range(len(weak_events) + 1)))
+        event = Composed(parts=(*weak_events[:place], event, *weak_events[place:]))
     if form in (1, 3):
         event = Repeated(mechanism=event, count=draws.count(4, 2))
     return Grouped(mechanism=event, size=draws.count(4, 2)) if form == 2 else event
