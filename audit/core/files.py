@@ -93,7 +93,7 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def same(path: Path, peer: str | Path) -> bool:
+def is_same_file(path: Path, peer: str | Path) -> bool:
     """Return whether both name one file that exists; no text that is the name of none does."""
     try:
         return os.path.samefile(path, peer)
