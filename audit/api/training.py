@@ -144,7 +144,7 @@ class CheckTerms:
     Attributes:
         canary: what a coin decides on, in words; `checks` further rows of the assumptions table.
         seed: of coins and trainings; None draws it.
-        log_odds: how far a score lies from the others says how sure it is, also without references.
+        log_odds: how far a score lies from the others says how sure it is, whatever the scores look like.
     """
 
     claim: Claim
@@ -186,6 +186,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
     from audit.experiment.external.system_game import break_ties
     from audit.experiment.games.settings import Settings
     from audit.mechanism_checks.run import function_name
+    from audit.stats.bounds import guess_split
 
     name = function_name(system.forget or system.train)
     settings = Settings(
@@ -218,7 +219,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
         else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
-        log_odds=terms.log_odds or game.references > 0 or has_one_usual_answer(system_game.scores),
+        log_odds=terms.log_odds or game.references > 0 or not guess_split.has_long_lower_tail(system_game.scores),
         doubt=doubt,
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())
@@ -226,14 +227,6 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
     return TrainingReport(
         name=name, report=report, scores=system_game.scores, untied_scores=values, included=system_game.included
     )
-
-
-def has_one_usual_answer(scores: Array) -> bool:
-    """Return whether most scores are equal, as if a system names some of its records and of all others says nothing.
-
-    Guesses are then made in the order of how far a score lies from the usual one: those about the others are worth nothing.
-    """
-    return bool(np.unique(scores, return_counts=True)[1].max() > scores.size / 2)
 
 
 def check_twins(system_game: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:

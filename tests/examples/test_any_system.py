@@ -92,3 +92,22 @@ def test_references_prove_a_leak_that_lowers_scores() -> None:
     assert alone.verdict.outcome is Outcome.INVALID and alone.bound is None
     compared = audit.check_training(deny, None, canaries, score=answered, epsilon=1.0, references=6, seed=1)
     assert compared.exit_code == 1 and compared.bound is not None and compared.bound.epsilon > 2.5
+
+
+def test_a_cache_that_keeps_a_third_of_its_records_is_judged_by_these() -> None:
+    def keep_some(records: Any, seed: int) -> set[str]:
+        return {
+            name for name, draw in zip(records, np.random.default_rng(seed).random(len(records)), strict=True) if draw < 0.3
+        }
+
+    def answer_fast(kept: set[str], names: Any) -> Any:
+        delays = np.random.default_rng(len(kept)).exponential(size=len(names))
+        return [-(5 + delay if name in kept else 50 + 10 * delay) for name, delay in zip(names, delays, strict=True)]
+
+    bounds = [
+        audit.check_training(
+            keep_some, None, [f"query {place}" for place in range(200)], score=answer_fast, epsilon=0.5, seed=seed
+        ).bound
+        for seed in range(4)
+    ]
+    assert min(bound.epsilon for bound in bounds if bound) > 0.9 and None not in bounds, "taking nonmembers in turn proves 0.6"

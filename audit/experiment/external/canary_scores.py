@@ -18,6 +18,7 @@ from audit.core.results import AuditReport, Check, Status
 from audit.endpoint.canary_files import TextCanary
 from audit.experiment.external.scores import DECLARATION, ScoredReport, ScoreOrigin, judge_scores
 from audit.experiment.games.settings import Settings
+from audit.stats.bounds import guess_split
 from audit.stats.sign_test import lower_tail
 
 DECOY_LEVEL = 1e-5
@@ -125,6 +126,7 @@ def examine_canaries(
         checks=checks,
         remarks=(*notes, *remarks),
         facts=facts,
+        log_odds=coins.are_stated and not any(map(guess_split.has_long_lower_tail, tables.values())),
         doubt=next(filter(None, doubts), ""),
     )
     own_columns = {key: np.asarray(column)[~is_decoy] for key, column in tables.items()}

@@ -15,6 +15,7 @@ DEVIATIONS = 6.5  # of the number of members among fair coins from its mean: few
 EQUAL = 1e-9  # relative; of variances
 QUARTER = 0.25  # of the scores at either end, at most, are taken for the next one, so that a few huge ones do not decide
 USUAL = 4.0  # deviations; so many scores at least remain as they are on either side
+TAIL_SHARE, TAIL_RATIO = 0.02, 3.0  # where a tail ends, and how much longer that of low scores has to be
 LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are shrunk first, exactly: no difference overflows
 
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
@@ -70,6 +71,19 @@ def _without_tails(falling: Array) -> Array:
     if top == bottom:
         top, bottom = finite[0], finite[-1]
     return np.asarray((np.clip(finite, bottom, top) - bottom) / (top - bottom))
+
+
+def has_long_lower_tail(values: Array) -> bool:
+    """Return whether low values spread much more than high ones, as minus losses do: there the lowest tell of hard records.
+
+    If not, guesses are best made in the order of how far a score lies from the cut between the sides: a system that is sure of
+    some of its records and knows nothing of the rest is then judged by these. Coins take no part in the choice.
+
+    >>> has_long_lower_tail(np.array([-9.0, -5.0, -3.0, -1.0, -0.8, -0.7]))
+    True
+    """
+    low, middle, high = np.quantile(np.clip(values, -LARGE, LARGE), [TAIL_SHARE, 0.5, 1 - TAIL_SHARE])
+    return bool(middle - low > TAIL_RATIO * (high - middle) and high > low)
 
 
 def guess_numbers(coins: int, shares: tuple[float, ...]) -> Counts:
