@@ -120,7 +120,7 @@ def correct_farthest(values: Array, included: Memberships, guesses: Counts, cut:
 
     >>> member = np.array([True, True, False, True])
     >>> correct_farthest(np.array([9.0, 8.0, -0.1, -0.2]), member, np.array([2, 4]), 2).tolist()
-    [2, 3]
+    [1, 3]
     """
     order = np.argsort(-values, kind="stable")
     falling = values[order]
