@@ -14,7 +14,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -180,6 +180,14 @@ def hint(word: str, candidates: Sequence[str]) -> str:
     """
     near = difflib.get_close_matches(word, list(candidates), n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def refuse_unknown(keys: Iterable[Any], allowed: Sequence[str], place: str) -> None:
+    """Raise `ConfigError` for the first key of a section that is not among those allowed, with the nearest of these."""
+    for key in keys:
+        if key not in allowed:
+            takes = ", ".join(allowed) or "no keys"
+            raise ConfigError(f"{place}: unknown key '{key}'.{hint(str(key), allowed)} It takes: {takes}")
 
 
 def pick(name: str, options: Mapping[str, Value], key: str) -> Value:

@@ -111,20 +111,16 @@ def _attack_texts(
     def scorer(module: Any) -> Any:
         return lambda pairs: [TokenValues(*rows) for rows in text_scores(module, encode, pairs)]
 
-    attacked: list[Any] = []
-
-    def score(module: Any) -> Any:
-        """All attacks on the trained model, which comes first; of the base the one that is compared."""
-        if attacked:
-            return text_attacks.score_means(scorer(module), attacked[0][0])
+    def attack(module: Any) -> Any:
         places = getattr(getattr(module, "config", None), "max_position_embeddings", None)
         fits = (lambda rows: all(len(encode(row)) <= places for row in rows)) if isinstance(places, int) else None
-        attacked.append(text_attacks.attack_texts(scorer(module), texts, fits=fits))
-        return None
+        return text_attacks.attack_texts(scorer(module), texts, fits=fits)
+
+    def score_base(module: Any, attacked: Any) -> Any:
+        return text_attacks.score_means(scorer(module), attacked[0])
 
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
-        _, before = trained_language.compare(folder, base, score, find_device(device))
-    targets, columns = attacked[0]
+        (targets, columns), before = trained_language.compare(folder, base, attack, find_device(device), score_base)
     _refuse_unchanged(columns["loss"], before, folder)
     columns = {**columns, "reference": columns["loss"] - before}
     return canary_scores.examine_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)

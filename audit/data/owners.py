@@ -41,9 +41,7 @@ class OwnerRule:
         if value is None:
             return None
         spec = value if isinstance(value, Mapping) else {"columns": [value] if isinstance(value, str) else value}
-        unknown = [str(key) for key in spec if key not in _KEYS]
-        if unknown:
-            raise ConfigError(f"data.client: unknown key '{unknown[0]}'.{plugins.hint(unknown[0], _KEYS)} It takes: {_KEYS}")
+        plugins.refuse_unknown(spec, _KEYS, "data.client")
         columns, widths, runs = spec.get("columns"), spec.get("widths", {}), spec.get("runs", False)
         if not isinstance(columns, list | tuple) or not columns or not all(isinstance(name, str) for name in columns):
             raise ConfigError(f"data.client.columns is {columns!r}; expected a list of column names")

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -187,7 +187,7 @@ def refuse_mixing_layers(module: nn.Module) -> None:
 
 
 def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
-    _only(spec, ("factory", "arguments", "inputs", "pass_inputs"), "model")
+    plugins.refuse_unknown(spec, ("factory", "arguments", "inputs", "pass_inputs"), "model")
     name, arguments = spec["factory"], spec.get("arguments", {})
     if not isinstance(name, str) or name.count(":") != 1:
         raise ConfigError(f"model.factory is {name!r}; expected 'package.module:callable'")
@@ -199,12 +199,3 @@ def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise ConfigError(f"model.factory '{name}' returned {type(module).__name__}; expected a torch.nn.Module")
     return module
-
-
-def _only(options: Mapping[str, Any], allowed_keys: Sequence[str], location: str) -> None:
-    for key in options:
-        if key not in allowed_keys:
-            raise ConfigError(
-                f"{location}: unknown key '{key}'.{plugins.hint(str(key), allowed_keys)} It takes: "
-                f"{', '.join(allowed_keys) or 'no keys'}"
-            )

@@ -94,10 +94,7 @@ class LanguageModel:
         if kind != KIND:
             raise ConfigError(f"model.kind is {kind!r}; trainer 'language_model' trains models of kind '{KIND}'")
         allowed_keys = [entry.name for entry in fields(cls) if entry.name != "keeps_type"]
-        for key in options:
-            if key not in allowed_keys:
-                hint = plugins.hint(key, allowed_keys)
-                raise ConfigError(f"model.{KIND}: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
+        plugins.refuse_unknown(options, allowed_keys, f"model.{KIND}")
         return cls(**options)
 
     def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None, classes: int = 0) -> nn.Module:

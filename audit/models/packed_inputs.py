@@ -143,10 +143,7 @@ def refuse_order(model: Mapping[str, Any], data: Mapping[str, Any]) -> None:
 
 def _field(name: str, value: Any) -> Field:
     options = value if isinstance(value, Mapping) else {"shape": value}
-    for key in options:
-        if key not in _KEYS:
-            near = plugins.hint(str(key), _KEYS)
-            raise ConfigError(f"model.inputs.{name}: unknown key '{key}'.{near} It takes: {', '.join(_KEYS)}")
+    plugins.refuse_unknown(options, _KEYS, f"model.inputs.{name}")
     shape, full = options.get("shape"), options.get("whole_numbers", False)
     sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else [shape]
     if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):

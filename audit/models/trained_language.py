@@ -15,9 +15,16 @@ from audit.models import adapter_files
 from audit.models.language import LanguageModel, extra_library, quiet_libraries
 
 Result = TypeVar("Result")
+Before = TypeVar("Before")
 
 
-def compare(folder: Path, base: Path, score: Callable[[nn.Module], Result], device: torch.device) -> tuple[Result, Result]:
+def compare(
+    folder: Path,
+    base: Path,
+    score: Callable[[nn.Module], Result],
+    device: torch.device,
+    score_base: Callable[[nn.Module, Result], Before] | None = None,
+) -> tuple[Result, Result | Before]:
     """Return the scores of the trained model and of the model before training, with one of them in memory at a time.
 
     What an adapter's own settings say of its base is not followed: the base is the folder that is named here. Nothing is
@@ -28,6 +35,7 @@ def compare(folder: Path, base: Path, score: Callable[[nn.Module], Result], devi
         folder: of an adapter, or of a whole model.
         base: of the whole model before training.
         score: of a model in evaluation mode.
+        score_base: of the model before training, beside the score of the trained one; as `score` if it is not given.
 
     Raises:
         ConfigError: transformers or peft is not installed.
@@ -36,13 +44,17 @@ def compare(folder: Path, base: Path, score: Callable[[nn.Module], Result], devi
     trained, is_switched = read(folder, base)
     trained = trained.to(device)
     after = score(trained)
+
+    def before(module: nn.Module) -> Result | Before:
+        return score(module) if score_base is None else score_base(module, after)
+
     if is_switched:
         with trained.disable_adapter():  # type: ignore[operator]
-            return after, score(trained)
+            return after, before(trained)
     del trained
     with _without_hub():
         first = _whole(base)
-    return after, score(first.eval().to(device))
+    return after, before(first.eval().to(device))
 
 
 def read(folder: Path, base: Path) -> tuple[nn.Module, bool]:

@@ -125,9 +125,7 @@ class FederatedTrainer:
         allowed = [field.name for field in fields(ClipQuantile)]
         if not isinstance(self.adaptive_clip, Mapping):
             raise ConfigError(f"federated.adaptive_clip is {self.adaptive_clip!r}; expected a mapping of {', '.join(allowed)}")
-        for key in self.adaptive_clip:
-            if key not in allowed:
-                raise ConfigError(f"federated.adaptive_clip: unknown key '{key}'. It takes: {', '.join(allowed)}")
+        plugins.refuse_unknown(self.adaptive_clip, allowed, "federated.adaptive_clip")
         return ClipQuantile(**self.adaptive_clip)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:

@@ -62,10 +62,7 @@ class LanguageModelTrainer:
         if self.adapter is None:
             return None
         allowed_keys = [entry.name for entry in fields(Adapter)]
-        for key in self.adapter:
-            if key not in allowed_keys:
-                hint = plugins.hint(key, allowed_keys)
-                raise ConfigError(f"language_model.adapter: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
+        plugins.refuse_unknown(self.adapter, allowed_keys, "language_model.adapter")
         return Adapter(**self.adapter)
 
     def identified(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
