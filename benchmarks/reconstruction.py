@@ -25,7 +25,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from attacks.reconstruction import first_layer, labels, matching
+from attacks.reconstruction import closed_form, matching
 from attacks.reconstruction.informed import SoftmaxRegression, missing_record
 from attacks.reconstruction.inversion import ModelInversion
 from attacks.reconstruction.matching import DeepLeakage, InvertingGradients, LocalSteps, Released
@@ -50,7 +50,7 @@ class Problem:
 
     name: str
     inputs: Tensor
-    labels: Tensor
+    first_layer: Tensor
     targets: int
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
@@ -188,10 +188,10 @@ def closed_forms(data: Problem) -> list[str]:
     weights, count = name_weights(model), 512
     flat = matching.model_gradients(model, weights, data.inputs[:count, None], data.labels[:count, None])
     own = parts(flat, weights)
-    result = first_layer.inputs(own["1.weight"], own["1.bias"]).reshape(count, *data.shape)
+    result = closed_form.inputs(own["1.weight"], own["1.bias"]).reshape(count, *data.shape)
     error = np.abs(result - data.inputs[:count].numpy()).max()
     rows.append(f"| analytic first layer, {count} single records, MLP | largest absolute error {error:.1e} |")
-    right = (labels.single(own["3.bias"]) == data.labels[:count].numpy()).mean()
+    right = (closed_form.single(own["3.bias"]) == data.labels[:count].numpy()).mean()
     rows.append(f"| label of a single record (iDLG) | {right:.3f} right |")
     for steps in (0, 300):
         train(model, data, steps)
@@ -274,7 +274,7 @@ def label_counts(model: nn.Module, data: Problem, batch: int, steps: int) -> str
     inputs = data.inputs[: batches * batch].reshape(batches, batch, *data.shape)
     classes = data.labels[: batches * batch].reshape(batches, batch)
     own = parts(matching.model_gradients(model, weights, inputs, classes), weights)
-    result = labels.counts(own["3.bias"], public, batch)
+    result = closed_form.counts(own["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
     full = (result == true).all(axis=1).mean()
     wrong = np.abs(result - true).sum(axis=1).mean() / 2 / batch
@@ -285,7 +285,7 @@ def label_counts(model: nn.Module, data: Problem, batch: int, steps: int) -> str
 def imprinted(data: Problem) -> list[str]:
     rows, bins = [], 200
     flat = data.inputs.reshape(len(data.inputs), -1).double().numpy()
-    weights, biases = first_layer.imprint_layer(flat[-PUBLIC:], bins)
+    weights, biases = closed_form.imprint_layer(flat[-PUBLIC:], bins)
     draw = np.random.default_rng(5)
     for batch in (8, 32):
         recovered = total = 0
@@ -294,7 +294,7 @@ def imprinted(data: Problem) -> list[str]:
             active = records @ weights.T + biases > 0
             signals = draw.normal(size=batch)  # what the rest of the model sends back to all units of the layer
             weight_gradients = (active * signals[:, None]).T @ records
-            result = first_layer.imprinted_inputs(weight_gradients, (active * signals[:, None]).sum(axis=0))
+            result = closed_form.imprinted_inputs(weight_gradients, (active * signals[:, None]).sum(axis=0))
             if len(result):
                 errors = np.sqrt(((records[:, None] - result[None]) ** 2).mean(axis=2)).min(axis=1)
                 recovered += int((errors < 1e-3).sum())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.reconstruction import first_layer, labels
+from attacks.reconstruction import closed_form
 from audit.core import checks
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
@@ -68,5 +68,5 @@ def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int
     known_weights, known_biases = model.gradients(inputs, peers.labels)
     own_weights = -(model.ridge * model.weights + known_weights)
     own_biases = -(model.ridge * model.biases + known_biases)
-    label = int(labels.single(own_biases[None])[0])
-    return first_layer.inputs(own_weights[None], own_biases[None])[0], label
+    label = int(closed_form.single(own_biases[None])[0])
+    return closed_form.inputs(own_weights[None], own_biases[None])[0], label

@@ -1,14 +1,121 @@
-"""`audit accountant`: the calculator people need daily, and the battery that judges accountants."""
+"""`audit accountant`: the calculator people need daily, of which `noise` and `steps` keep a budget, and the battery."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from audit.cli import accountant_budgets, accountant_check, accountant_costs, accountant_fuzz
+from audit.cli import accountant_check, accountant_costs, own_code
 from audit.cli import accountant_options as shared
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_json, print_plain, print_table
+from audit.core import checks
+from audit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from audit.api.accountant_rows import NoiseRow, StepsRow
+    from audit.core.adjacency import Adjacency
+
+Target = Annotated[float, typer.Option("--target-epsilon", "--epsilon", help="Epsilon that the mechanism may cost at most.")]
+
+
+def noise(
+    target_epsilon: Target,
+    event: shared.EventText = None,
+    rate: shared.Rate = None,
+    steps: shared.Steps = None,
+    mechanism: shared.Training = "",
+    delta: shared.Delta = 1e-5,
+    adjacency: shared.Relation = "add_remove",
+    group_size: shared.Group = 1,
+    accountant: shared.Names = None,
+    as_json: AsJson = False,
+) -> int:
+    """Compute the smallest noise that keeps a mechanism within a budget, by each accountant.
+
+    All noise multipliers of an EVENT are multiplied by one factor.
+    """
+    from audit.api import accountant as library
+
+    budget = _budget(target_epsilon, delta, adjacency, group_size, accountant)
+    if event is None and rate is not None:
+        checks.probability(rate, "--rate")
+    numbers = {"--rate": rate, "--steps": steps}
+    question_event = shared.parse_event(event, numbers, constants={"--noise": 1.0}, training=mechanism)
+    rows = library.noise(event=question_event, **budget)
+    if as_json:
+        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}, "noise", rows)
+    title = f"{question_event}: noise for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
+    cells = [
+        (row.accountant, shared.bound(row.noise_multiplier), shared.bound(row.factor), shared.bound(row.epsilon), row.note)
+        for row in rows
+    ]
+    print_table(title, ("accountant", "noise multiplier", "factor", "epsilon", "note"), cells)
+    return 0
+
+
+def steps(
+    target_epsilon: Target,
+    event: shared.EventText = None,
+    noise: shared.Noise = None,
+    rate: shared.Rate = None,
+    mechanism: shared.Training = "",
+    delta: shared.Delta = 1e-5,
+    prior_steps: Annotated[int, typer.Option("--done", help="Number of steps that were already released.")] = 0,
+    adjacency: shared.Relation = "add_remove",
+    group_size: shared.Group = 1,
+    accountant: shared.Names = None,
+    as_json: AsJson = False,
+) -> int:
+    """Compute how many steps, or repetitions of an EVENT, a budget still allows, by each accountant."""
+    from audit.api import accountant as library
+
+    budget = _budget(target_epsilon, delta, adjacency, group_size, accountant)
+    checks.nonnegative(prior_steps, "--done")
+    if event is None and rate is not None and not 0 < rate <= 1:
+        raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
+    numbers = {"--noise": noise, "--rate": rate}
+    question_event = shared.parse_event(event, numbers, constants={"--steps": 1}, training=mechanism)
+    rows = library.steps(event=question_event, released=prior_steps, **budget)
+    if as_json:
+        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)
+    title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {prior_steps} done"
+    cells = []
+    for row in rows:
+        prefix = "at least " if row.is_limit else ""
+        cells.append((row.accountant, f"{prefix}{row.steps}", f"{prefix}{row.left}", row.note))
+    print_table(title, ("accountant", "steps in all", "steps left", "note"), cells)
+    return 0
+
+
+class _Budget(TypedDict):
+    """Arguments that `noise` and `steps` share."""
+
+    target_epsilon: float
+    delta: float
+    adjacency: Adjacency
+    group_size: int
+    accountants: list[str] | None
+
+
+def _budget(target_epsilon: float, delta: float, adjacency: str, group_size: int, accountants: list[str] | None) -> _Budget:
+    checks.positive(target_epsilon, "--target-epsilon")
+    checks.open_probability(delta, "--delta")
+    own_code.add_working_folder(accountants or ())
+    return {
+        "target_epsilon": target_epsilon,
+        "delta": delta,
+        "adjacency": shared.find_relation(adjacency),
+        "group_size": group_size,
+        "accountants": accountants or None,
+    }
+
+
+def _print_json(settings: Mapping[str, Any], name: str, rows: Sequence[NoiseRow | StepsRow]) -> int:
+    print_json({**settings, name: [asdict(row) for row in rows]})
+    return 0
 
 
 # `audit accountant possible`: whether a published epsilon can be true of the training that is published with it.
@@ -40,13 +147,15 @@ def possible(
 
 
 app = typer.Typer(help="Compute epsilon, delta, noise or steps by several accountants side by side, or test an accountant.")
+
+
 for command in (
     accountant_costs.epsilon,
     accountant_costs.delta,
-    accountant_budgets.noise,
-    accountant_budgets.steps,
+    noise,
+    steps,
     possible,
     accountant_check.check,
-    accountant_fuzz.fuzz,
+    accountant_check.fuzz,
 ):
     app.command()(command)

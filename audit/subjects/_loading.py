@@ -14,14 +14,14 @@ import torch
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.subjects import _pt2_archive, _torchscript_archive, _torchscript_source
+from audit.subjects import _pt2_archive, _torchscript_archive
 
 Load = Callable[[bytes, str, torch.device], Callable[[torch.Tensor], Any]]
 
 
 def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
     """The module of an archive, rewritten, in evaluation mode, after its code and its graphs were vetted."""
-    content = _torchscript_source.reprint(_torchscript_archive.rewrite(content, name), name)
+    content = _torchscript_archive.reprint(_torchscript_archive.rewrite(content, name), name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)

@@ -20,7 +20,7 @@ from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.fuzzing.shrinking import complexity
 from audit.accounting.regression.fuzzing.strata import STRATA, QuestionPair
 from audit.accounting.resolve import FunctionAccountant
-from audit.cli.accountant_fuzz import fuzz
+from audit.cli.accountant_check import fuzz
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from attacks.reconstruction import first_layer, labels, matching
+from attacks.reconstruction import closed_form, matching
 from attacks.reconstruction.matching import DeepLeakage, InvertingGradients, Released
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
@@ -66,43 +66,43 @@ def test_gradients_equal_finite_differences() -> None:
 def test_the_first_layer_gives_its_input_away() -> None:
     model = perceptron()
     own = parts(matching.model_gradients(model, name_weights(model), INPUTS[:200, None], LABELS[:200, None]), model)
-    result = first_layer.inputs(own["1.weight"], own["1.bias"])
+    result = closed_form.inputs(own["1.weight"], own["1.bias"])
     assert np.abs(result - DIGITS.inputs[:200].reshape(200, -1)).max() < 1e-5
     with pytest.raises(ObservationError, match="target 1: all bias gradients are 0"):
-        first_layer.inputs(np.ones((2, 3, 4)), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+        closed_form.inputs(np.ones((2, 3, 4)), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
 
 
 def test_labels_of_single_records_and_counts_of_batches() -> None:
     model, batch = perceptron(), 8
     weights = name_weights(model)
     single = parts(matching.model_gradients(model, weights, INPUTS[:300, None], LABELS[:300, None]), model)
-    assert (labels.single(single["3.bias"]) == DIGITS.labels[:300]).all()
+    assert (closed_form.single(single["3.bias"]) == DIGITS.labels[:300]).all()
     inputs, classes = INPUTS[:400].reshape(50, batch, 1, 8, 8), LABELS[:400].reshape(50, batch)
     own = parts(matching.model_gradients(model, weights, inputs, classes), model)
     public = model(INPUTS[400:]).softmax(dim=1).detach().numpy()
-    result = labels.counts(own["3.bias"], public, batch)
+    result = closed_form.counts(own["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
     assert (result.sum(axis=1) == batch).all()
     assert (result == true).all(axis=1).mean() > 0.9
     with pytest.raises(ConfigError):
-        labels.counts(own["3.bias"], public, 0)
+        closed_form.counts(own["3.bias"], public, 0)
 
 
 def test_counts_always_sum_to_the_batch() -> None:
     draw = np.random.default_rng(0)
-    result = labels.counts(draw.normal(size=(200, 10)), np.full((1, 10), 0.1), 7)
+    result = closed_form.counts(draw.normal(size=(200, 10)), np.full((1, 10), 0.1), 7)
     assert (result.sum(axis=1) == 7).all() and (result >= 0).all()
 
 
 def test_an_imprint_layer_gives_away_who_is_alone_in_a_bin() -> None:
     flat = DIGITS.inputs.reshape(len(DIGITS.inputs), -1).astype(np.float64)
-    weights, biases = first_layer.imprint_layer(flat[300:], 100)
+    weights, biases = closed_form.imprint_layer(flat[300:], 100)
     draw = np.random.default_rng(1)
     for start in range(0, 160, 16):
         records = flat[start : start + 16]
         active = records @ weights.T + biases > 0
         signals = draw.normal(size=16)
-        result = first_layer.imprinted_inputs((active * signals[:, None]).T @ records, (active * signals[:, None]).sum(axis=0))
+        result = closed_form.imprinted_inputs((active * signals[:, None]).T @ records, (active * signals[:, None]).sum(axis=0))
         bins = active.sum(axis=1)
         alone = [np.sum(bins == number) == 1 and number > 0 for number in bins]
         errors = np.abs(records[:, None] - result[None]).max(axis=2).min(axis=1)

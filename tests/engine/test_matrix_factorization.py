@@ -22,7 +22,7 @@ from audit.core.protocols import MechanismSetting
 from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.engine import chunk
-from audit.engine.random.correlated_noise import CorrelatedNoise, Encoder
+from audit.engine.gradients.step_noise import CorrelatedNoise, Encoder
 from audit.engine.random.cyclic_batches import CyclicSampler, places
 from audit.engine.random.sampling import Block, Law
 from audit.mechanisms.matrix_factorization import BandedMatrixFactorization, square_root

@@ -14,7 +14,7 @@ from torch import nn
 
 from audit import plugins
 from audit.core.errors import DataError
-from audit.subjects import _torchscript_archive, _torchscript_source
+from audit.subjects import _torchscript_archive
 from tests.subjects.test_hostile_models import with_code
 from tests.subjects.watcher import watched
 
@@ -117,7 +117,7 @@ def test_ordinary_code_is_printed_anew_to_the_same_outputs(name: str, form: str)
         file = io.BytesIO()
         torch.jit.save(script, file)
         again = torch.jit.load(
-            io.BytesIO(_torchscript_source.reprint(_torchscript_archive.rewrite(file.getvalue(), "m"), "m"))
+            io.BytesIO(_torchscript_archive.reprint(_torchscript_archive.rewrite(file.getvalue(), "m"), "m"))
         ).eval()
     _torchscript_archive.vet_graphs(again, "m")
     with torch.no_grad():

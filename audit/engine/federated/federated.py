@@ -17,10 +17,9 @@ from audit.engine.device import find_device
 from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated.federated_clients import CACHE_CLIENTS, Workers
-from audit.engine.federated.federated_measures import RoundMeasures
+from audit.engine.federated.federated_measures import ReleasedSums, RoundMeasures
 from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
-from audit.engine.federated.released_sums import ReleasedSums
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
 from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records

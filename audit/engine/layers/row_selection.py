@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from audit.engine.random.operation_scope import OperationScope
+from audit.engine.random.random_operations import OperationScope
 
 # operations that put values in order, and where their axis is among their arguments
 _ORDERS: Mapping[Any, int] = {torch.ops.aten.sort: 1, torch.ops.aten.topk: 2}

@@ -1,4 +1,4 @@
-"""Random operations, seen as they run: the frame in which their draws are replaced."""
+"""Operations of torch, seen as they run, and the frame in which the draws of random ones are replaced."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,16 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from audit.engine.random.operation_scope import OperationScope
+
+class OperationScope(TorchDispatchMode):
+    """What a dispatch mode is, without loading torch's compiler; `__torch_dispatch__` is left to those that look."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: torch would load its compiler, which takes over a second, to keep it away from `__torch_dispatch__`."""
+        return False
 
 
 class RandomOperations(OperationScope):

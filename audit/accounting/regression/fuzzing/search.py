@@ -4,6 +4,8 @@ A stratum gets time as the root of what one of its questions costs: a dear one m
 """
 
 import dataclasses
+import functools
+import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -12,18 +14,83 @@ from pathlib import Path
 
 import numpy as np
 
+from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import explain, files, suite
 from audit.accounting.regression.explain import question_text
 from audit.accounting.regression.fuzzing.draws import Draws
-from audit.accounting.regression.fuzzing.questions import make_case, without_bracket
 from audit.accounting.regression.fuzzing.schema import SCHEMA_STRATA
 from audit.accounting.regression.fuzzing.shrinking import shrunk
 from audit.accounting.regression.fuzzing.strata import STRATA, Drawn, QuestionPair
-from audit.accounting.regression.suite import Case, CaseFinding, Result
+from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
 from audit.accounting.resolve import find_side
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import encode, plain
 from audit.core.protocols import Accountant
+
+_TOLERANCE = 1e-3  # relative width at which brackets stop being refined
+
+
+@functools.lru_cache(maxsize=4096)
+def ends(question: ClaimQuestion) -> tuple[float, float] | None:
+    """Return the bracket on the epsilon of a question, None if there is none."""
+    oracle = Reference(tolerance=_TOLERANCE)
+    try:
+        (low, high), doubt = oracle.explain(question.event, delta=question.delta, adjacency=question.adjacency)
+    except UnsupportedMechanism:
+        return None
+    return None if doubt else (low, high)
+
+
+def without_bracket(drawn: Drawn) -> Case:
+    """Return what is asked, without any bracket."""
+    asks = (drawn.first, drawn.second) if isinstance(drawn, QuestionPair) else (drawn,)
+    kind = "relation" if isinstance(drawn, QuestionPair) else "bracket"
+    return Case(id="unproved", group="fuzz", kind=kind, asks=asks, reason="nothing yet", catches="nothing yet")
+
+
+def make_case(drawn: Drawn, stratum: str) -> Case | None:
+    """Return the case that a question makes, None if nothing is proved about it."""
+    if isinstance(drawn, QuestionPair):
+        return _comparison(drawn, stratum)
+    bracket = ends(drawn)
+    if bracket is None:
+        return None
+    return Case(
+        id=_name(stratum, drawn),
+        group="fuzz",
+        kind="bracket",
+        asks=(drawn,),
+        lower=bracket[0],
+        upper=bracket[1],
+        reason="bracket of the reference, computed when the case was drawn",
+        catches=f"something of '{stratum}' that a search found",
+    )
+
+
+def _comparison(drawn: QuestionPair, stratum: str) -> Case | None:
+    first, second = ends(drawn.first), ends(drawn.second)
+    if first is None or second is None:
+        return None
+    return Case(
+        id=_name(stratum, drawn.first, drawn.second),
+        group="fuzz",
+        kind="relation",
+        asks=(drawn.first, drawn.second),
+        lower=drawn.low,
+        upper=drawn.high,
+        floors=(first[0], second[0]),
+        tolerance=drawn.tolerance,
+        differ=drawn.differ,
+        reason=drawn.relation,
+        catches=f"something of '{stratum}' that a search found",
+    )
+
+
+def _name(stratum: str, *questions: ClaimQuestion) -> str:
+    rows = [[encode(question.event), plain(question.delta), str(question.adjacency)] for question in questions]
+    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:10]
+    return f"fuzz-{stratum.lower().replace(' ', '-')}-{digest}"
+
 
 _REFUSALS, _WRAPPED_REFUSALS = 3, 12  # UNSUPPORTED so often in a row ends a stratum; the latter if its events are wrapped
 _SHRINKING = 10.0  # seconds of CPU that making one finding small may take
