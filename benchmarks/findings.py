@@ -8,10 +8,13 @@
 
 A library is a page in docs/evidence/findings (or in a folder of yours: --pages), named by library and version. Under its
 title: `Install:` (what pip is given), perhaps `Alone:` (what is installed without its requirements) and `Python:`, and
-`Promise:`. A section `## N. title` is a finding: `Instrument:`, `Class:`, `Source:` (file and a fragment of it), perhaps
-`Mend:`, a block of Python and what it prints. A page also counts where a fragment stands in the installed file, so that a
-finding is read in the source and not believed for its output alone. Sections under `## What holds` begin with `### ` and are
-run the same way.
+`Promise:`. A section `## N. title` is a finding: a table of what asked, class and source (file and a fragment of it), `Mend:`,
+a block of Python and what it prints. A page also counts the line of a fragment in the installed file, so that a finding is
+read in the source and not believed for its output alone. Sections under `## What holds` begin with `### `, name their
+`Instrument:` and are run the same way; an answer is kept until what is run, or the source, changes.
+
+readings.csv lists the findings with a source that was read a second time; if its class or source changes, it is to be read again.
+published.csv lists the violations that others published, each with the findings that are the same, or why there is none.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ PAGES = ROOT / "docs" / "evidence" / "findings"
 ANSWERS = PAGES / "answers.json"
 INSTRUMENTS = ("replay", "step", "mechanism", "accountant", "auditor")
 CLASSES = ("violated promise", "promise unclear", "crash on legal input", "weakness outside of the promise")
+FACTS = re.compile(
+    r"^\| asked by \| class \| source \|\n\|-.*\n\| (.+?) \| (.+?) \| `([^`]+)`, `+ ?(.+?) ?`+ \|\n", re.MULTILINE
+)
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 SECONDS = 600  # for all reproductions of a library, on a machine that does other things
 CPU_SECONDS = 60  # of them
@@ -84,16 +90,19 @@ def read_page(path: Path) -> Page:
     library, _, version = path.stem.rpartition("-")
     head, *parts = re.split(r"^(?=###? )", text, flags=re.MULTILINE)
     sections = [_read_section(path.name, part) for part in parts if re.match(r"## \d|### ", part)]
+    install, alone, python = (_optional(head, name, path.name).strip("`") for name in ("Install", "Alone", "Python"))
+    asked = [(item.number, item.title, item.instrument, item.file, item.fragment, item.blocks) for item in sections]
+    run = json.dumps([install, alone, python, BLOCK.findall(head), asked])
     return Page(
         library=library,
         version=version,
-        install=tuple(_field(head, "Install", path.name).strip("`").split()),
-        alone=tuple(_optional(head, "Alone", path.name).strip("`").split()),
-        python=_optional(head, "Python", path.name),
+        install=tuple(install.split()),
+        alone=tuple(alone.split()),
+        python=python,
         promise=_field(head, "Promise", path.name),
         preamble=tuple(BLOCK.findall(head)),
         sections=tuple(sections),
-        digest=hashlib.sha256(text.encode()).hexdigest()[:16],
+        digest=hashlib.sha256(run.encode()).hexdigest()[:16],
     )
 
 
@@ -111,20 +120,21 @@ def _optional(text: str, name: str, where: str) -> str:
 def _read_section(where: str, text: str) -> Section:
     title = text.splitlines()[0].lstrip("# ")
     number = int(title.split(".")[0]) if text.startswith("## ") else 0
-    instrument = _field(text, "Instrument", where)
-    kind = _field(text, "Class", where) if number else "holds"
-    source = re.fullmatch(r"`([^`]+)`, `+ ?(.+?) ?`+", _field(text, "Source", where)) if number else None
-    if instrument not in INSTRUMENTS or (number and (kind not in CLASSES or source is None)):
-        raise ValueError(
-            f"{where}: '{title}' needs an instrument of {INSTRUMENTS}, a class of {CLASSES}, a source `file`, `text`"
-        )
+    facts = FACTS.search(text)
+    if number and facts is None:
+        raise ValueError(f"{where}: '{title}' needs a table with a row of what asked it, a class, and a source `file`, `text`")
+    instrument, kind, file, fragment = (
+        facts.groups() if number and facts else (_field(text, "Instrument", where), "holds", "", "")
+    )
+    if instrument not in INSTRUMENTS or (number and kind not in CLASSES):
+        raise ValueError(f"{where}: '{title}' needs an instrument of {INSTRUMENTS} and a class of {CLASSES}")
     return Section(
         number=number,
         title=title.partition(". ")[2] if number else title,
         instrument=instrument,
         kind=kind,
-        file=source[1] if source else "",
-        fragment=source[2] if source else "",
+        file=file,
+        fragment=fragment,
         text=text,
         mend=_optional(text, "Mend", where),
         blocks=tuple(BLOCK.findall(text)),

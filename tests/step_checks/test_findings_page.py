@@ -23,9 +23,10 @@ Promise: p
 
 ## 1. It counts twice
 
-Instrument: replay
-Class: violated promise
-Source: `f.py`, `n + n`
+| asked by | class | source |
+|---|---|---|
+| replay | violated promise | `f.py`, `n + n` |
+
 Mend: count it once.
 
 One record is two.
@@ -56,9 +57,49 @@ def test_each_finding_has_lines_that_show_it_and_their_output() -> None:
 def test_the_table_is_that_of_the_pages_and_answers() -> None:
     answers = json.loads(findings.ANSWERS.read_text(encoding="utf-8"))
     pages = [findings.read_page(path) for path in PAGES]
-    assert (findings.PAGES / "findings.csv").read_text(encoding="utf-8") == findings_tables.render_rows(pages, answers)
+    records = findings_tables.read_records(findings.PAGES)
+    assert (findings.PAGES / "findings.csv").read_text(encoding="utf-8") == findings_tables.render_rows(pages, answers, records)
     written = (findings.PAGES.parent / "findings.md").read_text(encoding="utf-8")
-    assert written == findings_tables.render_table(pages, answers)
+    assert written == findings_tables.render_table(pages, answers, records)
+
+
+def test_each_finding_has_a_mend_and_two_readers_of_the_source_that_it_names() -> None:
+    records = findings_tables.read_records(findings.PAGES)
+    for page in map(findings.read_page, PAGES):
+        for section in page.sections:
+            where = f"{page.library} {section.number}: {section.title}"
+            assert not section.number or (section.mend and records.is_read_twice(page, section)), where
+
+
+def test_each_published_violation_is_found_or_has_a_reason() -> None:
+    records = findings_tables.read_records(findings.PAGES)
+    assert [row["number"] for row in records.published if row["number"]] == [str(number) for number in range(1, 14)]
+
+
+def test_a_finding_whose_class_or_source_has_changed_is_to_be_read_again(tmp_path: Path) -> None:
+    page = tmp_path / "library-1.0.md"
+    page.write_text(PAGE, encoding="utf-8")
+    (tmp_path / "readings.csv").write_text(
+        "library,number,class,file,fragment\nlibrary,1,violated promise,f.py,n + n\n", encoding="utf-8"
+    )
+    records = findings_tables.read_records(tmp_path)
+    for text, expected in (
+        (PAGE, True),
+        (PAGE.replace("`n + n`", "`n`"), False),
+        (PAGE.replace("violated promise", "promise unclear"), False),
+    ):
+        page.write_text(text, encoding="utf-8")
+        read = findings.read_page(page)
+        assert records.is_read_twice(read, read.sections[0]) is expected
+
+
+@pytest.mark.parametrize(("same", "note"), [("library 7", "no such finding"), ("", "")])
+def test_a_published_violation_without_a_finding_or_reason_is_refused(tmp_path: Path, same: str, note: str) -> None:
+    page = tmp_path / "library-1.0.md"
+    page.write_text(PAGE, encoding="utf-8")
+    row = {"number": "1", "library": "l", "what": "w", "thread": "", "same": same, "note": note}
+    with pytest.raises(ValueError, match="published"):
+        findings_tables.render_table([findings.read_page(page)], {}, findings_tables.Records(published=(row,)))
 
 
 def test_each_library_was_asked_within_its_cpu_seconds_and_says_again_what_its_page_says() -> None:
@@ -95,16 +136,31 @@ def test_a_release_that_was_asked_is_a_column(tmp_path: Path) -> None:
         "library-1.10": {"page": read.digest, "seconds": 1.0, "rows": [row | {"state": "shown"}]},
         "library@1.9": {"page": read.digest, "seconds": 1.0, "rows": [row | {"state": "prints '1'"}]},
     }
-    assert "| finding | 1.9 | 1.10 |\n|---|---|---|\n| 1. It counts twice | prints | there |" in findings_tables.render_table(
-        [read], answers
-    )
+    written = findings_tables.render_table([read], answers, findings_tables.Records())
+    assert "| finding | 1.9 | 1.10 |\n|---|---|---|\n| 1. It counts twice | prints | there |" in written
 
 
 def test_a_section_without_its_class_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "library-1.0.md"
-    page.write_text("# L\n\nInstall: `l`\n\nPromise: p\n\n## 1. T\n\nInstrument: replay\nSource: `f`, `t`\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="Class"):
+    page.write_text(PAGE.replace("| violated promise |", "|"), encoding="utf-8")
+    with pytest.raises(ValueError, match="a class"):
         findings.read_page(page)
+    page.write_text(PAGE.replace("violated promise", "wrong"), encoding="utf-8")
+    with pytest.raises(ValueError, match="a class of"):
+        findings.read_page(page)
+
+
+def test_an_answer_is_kept_while_prose_changes_and_not_while_code_does(tmp_path: Path) -> None:
+    page = tmp_path / "library-1.0.md"
+    digests = []
+    for text in (
+        PAGE,
+        PAGE.replace("One record is two.", "A record counts twice."),
+        PAGE.replace("print(n + n)", "print(2 * n)"),
+    ):
+        page.write_text(text, encoding="utf-8")
+        digests.append(findings.read_page(page).digest)
+    assert digests[0] == digests[1] != digests[2]
 
 
 @pytest.mark.sampled(1)
