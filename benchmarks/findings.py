@@ -13,7 +13,7 @@ a block of Python and what it prints. A page also counts the line of a fragment 
 read in the source and not believed for its output alone. Sections under `## What holds` begin with `### `, name their
 `Instrument:` and are run the same way; an answer is kept until what is run, or the source, changes.
 
-readings.csv lists the findings with a source that was read a second time; if its class or source changes, it is to be read again.
+readings.csv lists the findings with a source that was read a second time; if class or source change, it is to be read again.
 published.csv lists the violations that others published, each with the findings that are the same, or why there is none.
 """
 
