@@ -67,6 +67,16 @@ def name_classes(*classes: type[Any]) -> dict[str, type[Any]]:
     return {re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Z])", "_", own.__name__).lower(): own for own in classes}
 
 
+def share_files(**names_by_file: str) -> dict[str, str]:
+    """Return where each plug-in of a folder stands whose kin share a file, from the names in each file.
+
+    >>> share_files(_texts="min_k zlib_ratio")
+    {'min_k': '_texts:MinK', 'zlib_ratio': '_texts:ZlibRatio'}
+    """
+    rows = ((file, name) for file, names in names_by_file.items() for name in names.split())
+    return {name: f"{file}:{name.title().replace('_', '')}" for file, name in rows}
+
+
 def in_order(package: str) -> dict[str, type[Any]]:
     """Return all plug-ins of a package by name, in the order of their `position`, in which they act or are listed."""
     own = {name: find(package, name) for name in names(package)}

@@ -1,30 +1,13 @@
 """What goes into the training data. A file adds a kind; kin share a file."""
 
-PLUGINS = {
-    "adversarial_direction": "_gradients:AdversarialDirection",
-    "backdoor": "_planted_records:Backdoor",
-    "clipbkd": "_pool_records:ClipBkd",
-    "dirac_gradient": "_gradients:DiracGradient",
-    "duplicated": "_pool_records:Duplicated",
-    "every_tensor": "_tensors:EveryTensor",
-    "formatted_secret": "_formatted:FormattedSecret",
-    "free_riders": "_clients:FreeRiders",
-    "held_out": "_pool_records:HeldOut",
-    "label_flippers": "_clients:LabelFlippers",
-    "mislabelled": "_pool_records:Mislabelled",
-    "model_replacement": "_clients:ModelReplacement",
-    "new_token": "_planted_texts:NewToken",
-    "non_finite": "_gradients:NonFinite",
-    "out_of_distribution": "_pool_records:OutOfDistribution",
-    "poisoned_membership": "_planted_records:PoisonedMembership",
-    "random_gradient": "_gradients:RandomGradient",
-    "random_tokens": "_planted_texts:RandomTokens",
-    "rare_bigrams": "_planted_texts:RareBigrams",
-    "redrawn_secret": "_formatted:RedrawnSecret",
-    "searched_token": "_planted_texts:SearchedToken",
-    "signed_cosine": "_gradients:SignedCosine",
-    "single_coordinate": "_tensors:SingleCoordinate",
-    "single_tensor": "_tensors:SingleTensor",
-    "unlikely_suffix": "_planted_texts:UnlikelySuffix",
-    "worst_case_initialisation": "_planted_records:WorstCaseInitialisation",
-}
+from audit.plugins import share_files
+
+PLUGINS = share_files(
+    _clients="free_riders label_flippers model_replacement",
+    _formatted="formatted_secret redrawn_secret",
+    _gradients="adversarial_direction dirac_gradient non_finite random_gradient signed_cosine",
+    _planted_records="backdoor poisoned_membership worst_case_initialisation",
+    _planted_texts="new_token random_tokens rare_bigrams searched_token unlikely_suffix",
+    _pool_records="duplicated held_out mislabelled out_of_distribution",
+    _tensors="every_tensor single_coordinate single_tensor",
+) | {"clipbkd": "_pool_records:ClipBkd"}

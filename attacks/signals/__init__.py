@@ -1,35 +1,13 @@
 """What attacks may read of models, by name. A file adds one; kin share a file."""
 
-PLUGINS = {
-    "augmented_logits": "_queries:AugmentedLogits",
-    "beam_continuations": "_text_signals:BeamContinuations",
-    "boundary_distances": "_queries:BoundaryDistances",
-    "class_distances": "_white_box:ClassDistances",
-    "compressed_sizes": "_text_signals:CompressedSizes",
-    "confidences": "logits:Confidences",
-    "continuations": "_text_signals:Continuations",
-    "extrapolated_exposures": "_text_signals:ExtrapolatedExposures",
-    "count_products": "_rounds:CountProducts",
-    "gradient_norms": "_white_box:GradientNorms",
-    "hidden": "_white_box:HiddenRepresentations",
-    "initial_losses": "_text_signals:InitialLosses",
-    "last_gradient_norms": "_white_box:LastGradientNorms",
-    "loss_trajectory": "_white_box:LossTrajectory",
-    "losses": "logits:Losses",
-    "model_products": "_rounds:ModelProducts",
-    "noisy_labels": "_queries:NoisyLabels",
-    "output_figures": "logits:OutputFigures",
-    "predicted_classes": "_remarks:PredictedClasses",
-    "predicted_labels": "_queries:PredictedLabels",
-    "query_confidences": "_queries:QueryConfidences",
-    "repeated_outputs": "_remarks:RepeatedOutputs",
-    "round_loss_drops": "_rounds:RoundLossDrops",
-    "secret_ranks": "_text_signals:SecretRanks",
-    "step_products": "_white_box:StepProducts",
-    "sum_products": "_rounds:SumProducts",
-    "token_log_probabilities": "_text_signals:TokenLogProbabilities",
-    "token_moments": "_text_signals:TokenMoments",
-    "update_loss_drops": "_rounds:UpdateLossDrops",
-    "update_products": "_rounds:UpdateProducts",
-    "weight_products": "_white_box:WeightProducts",
-}
+from audit.plugins import share_files
+
+PLUGINS = share_files(
+    _queries="augmented_logits boundary_distances noisy_labels predicted_labels query_confidences",
+    _remarks="predicted_classes repeated_outputs",
+    _rounds="count_products model_products round_loss_drops sum_products update_loss_drops update_products",
+    _text_signals="beam_continuations compressed_sizes continuations extrapolated_exposures initial_losses "
+    "secret_ranks token_log_probabilities token_moments",
+    _white_box="class_distances gradient_norms last_gradient_norms loss_trajectory step_products weight_products",
+    logits="confidences losses output_figures",
+) | {"hidden": "_white_box:HiddenRepresentations"}

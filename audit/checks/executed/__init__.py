@@ -1,13 +1,9 @@
 """What a trainer measured of itself, compared with the event that was accounted for: one check a file."""
 
-PLUGINS = {
-    "clipping": "_gradients:Clipping",
-    "clipping_recomputed": "_gradients:ClippingRecomputed",
-    "count_noise": "_noise:CountNoise",
-    "cyclic_batches": "_batches:CyclicBatches",
-    "gradients_recomputed": "_gradients:GradientsRecomputed",
-    "inside_clients": "_noise:InsideClients",
-    "noise": "_noise:Noise",
-    "sampling": "_batches:Sampling",
-    "steps": "_batches:Steps",
-}
+from audit.plugins import share_files
+
+PLUGINS = share_files(
+    _batches="cyclic_batches sampling steps",
+    _gradients="clipping clipping_recomputed gradients_recomputed",
+    _noise="count_noise inside_clients noise",
+)

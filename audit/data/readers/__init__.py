@@ -1,10 +1,9 @@
 """Readers of data files, one format a file."""
 
-PLUGINS = {
-    "breast_cancer": "_embedded:BreastCancer",
-    "digits": "_embedded:Digits",
-    "fashion_mnist": "_idx:FashionMnist",
-    "mnist": "_idx:Mnist",
-    "sentences": "_corpora:Sentences",
-    "speeches": "_corpora:Speeches",
-}
+from audit.plugins import share_files
+
+PLUGINS = share_files(
+    _corpora="sentences speeches",
+    _embedded="breast_cancer digits",
+    _idx="fashion_mnist mnist",
+)

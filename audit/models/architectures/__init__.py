@@ -1,12 +1,8 @@
 """Built-in architectures. A file adds one; small ones share a file."""
 
-PLUGINS = {
-    "cnn": "_small:Cnn",
-    "logistic": "_small:Logistic",
-    "mlp": "_small:Mlp",
-    "per_record": "_small:PerRecord",
-    "recurrent": "_small:Recurrent",
-    "transformer": "_small:Transformer",
-    "vit": "_encoder:Vit",
-    "wide_resnet": "_small:WideResnet",
-}
+from audit.plugins import share_files
+
+PLUGINS = share_files(
+    _encoder="vit",
+    _small="cnn logistic mlp per_record recurrent transformer wide_resnet",
+)
