@@ -118,7 +118,9 @@ def _recognise(path: Path) -> None:
     except OSError as error:  # the disk or the network that it is on
         raise OutputError(f"cannot read the ledger {path}: {error}") from error
     if first.lstrip().startswith(b"{"):
-        raise DataError(f"{path} is a ledger of an earlier version, in JSON; `audit ledger import {path} NEW` reads it")
+        raise DataError(
+            f"{path} is a ledger of before version 0.1.0, in JSON; `audit ledger import` of that version makes it a database"
+        )
     if first != _MAGIC:
         raise DataError(f"{path} is not a ledger; expected an SQLite database that `audit ledger create` made")
 

@@ -214,17 +214,6 @@ def limit(
     return _say(ledger_database.set_limit(file, further_budget, moment=_moment(date), note=note), as_json)
 
 
-@app.command("import")
-def import_(old: Annotated[Path, typer.Argument(help="Ledger of an earlier version, a JSON file.")], file: File) -> int:
-    """Import a ledger that an earlier version kept as JSON; the file itself stays as it is."""
-    from audit.accounting import ledger_database, ledger_import
-
-    book = ledger_import.load(old)
-    ledger_database.create(file, book)
-    print_plain(f"{file}: {plural(len(book.releases), 'release')} of {old}")
-    return 0
-
-
 def _event(
     training: tuple[float | None, float | None, int | None],
     metric: tuple[int | None, float | None],

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from audit.accounting import ledger_database, ledger_entries, ledger_file, ledger_import
+from audit.accounting import ledger_database, ledger_entries, ledger_file
 from audit.accounting.ledger import BudgetExceeded, Ledger
 from audit.core.errors import ConfigError, DataError, OutputError
 from tests.accounting.ledgers import accepted_at_once, answer, empty
@@ -302,51 +300,6 @@ def test_two_thousand_releases_load_quickly(tmp_path: Path) -> None:
     started = time.process_time()
     assert ledger_database.load(file).releases == releases
     assert time.process_time() - started < 1.0
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Iterator[Path]:
-    """A ledger as version 1 of the file wrote it: hashes over releases only."""
-    import hashlib
-
-    rows, digest = [], ""
-    for name in "ab":
-        event = {"kind": "ApproximateDp", "epsilon": 0.25, "delta": 0.0}
-        text = json.dumps([digest, name, "2025-01-01", "", event], sort_keys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        rows.append({"name": name, "when": "2025-01-01", "note": "", "event": event, "hash": digest})
-    head = {"version": 1, "budget_epsilon": 2.0, "delta": 1e-5, "adjacency": "add_remove", "accountant": "composition_theorems"}
-    path = tmp_path / "old.json"
-    path.write_text(json.dumps({**head, "releases": rows}))
-    yield path
-
-
-def test_ledgers_of_earlier_versions_are_read_once(old: Path, tmp_path: Path) -> None:
-    result = ledger_import.load(old)
-    assert [row.spent for row in result.releases] == pytest.approx([0.25, 0.5], rel=1e-4)
-    ledger_database.create(tmp_path / "new.ledger", result)
-    assert ledger_database.load(tmp_path / "new.ledger") == result
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"color": "blue"}, "color"),
-        ({"budget_epsilon": "much"}, "expected a number"),
-        ({"delta": 2.0}, "delta"),
-        ({"adjacency": "sideways"}, "sideways"),
-        ({"releases": {}}, "expected a list"),
-        ({"releases": [{"name": "x"}]}, "lacks"),
-        ({"releases": [{"name": "x", "when": "", "note": "", "event": {"kind": "Nothing"}, "hash": ""}]}, "cannot be read"),
-        ({"releases": [{"name": "x", "when": "", "note": "", "event": {"kind": "NonPrivate"}, "hash": ""}]}, "changed after"),
-        ({"accountant": 5}, "expected text"),
-        ({"version": 9}, "version 1 or 2"),
-    ],
-)
-def test_an_old_file_is_held_to_its_form(old: Path, change: dict[str, Any], message: str) -> None:
-    old.write_text(json.dumps({**json.loads(old.read_text()), **change}))
-    with pytest.raises(DataError, match=message):
-        ledger_import.load(old)
 
 
 @pytest.mark.parametrize(
