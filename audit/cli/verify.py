@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as strict_json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -81,11 +82,15 @@ def check_numbers(source: Path) -> NumberCheck:
     from audit.core.errors import AuditError
     from audit.execution import recompute
     from audit.experiment.line import again, consistency
+    from reports.formats import json
 
     if not source.is_dir():
         raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
     try:
-        check, report = recompute.recompute(source), load(source)
+        report, plain = load(source), strict_json.loads((source / "report.json").read_bytes())
+        if plain["schema"] == report.schema and plain != strict_json.loads(json.to_json(report)):
+            return recompute.NumberCheck(numbers=1, problems=["report.json: lacks fields that every report has"])
+        check = recompute.recompute(source)
         for part in (consistency.contradictions, lambda report: again.differences(source, report)):
             if not check.problems:  # what follows from figures that differ already says nothing more, and takes longest
                 count, problems = part(report)

@@ -13,7 +13,7 @@ from audit.core.seeds import Seed
 MOST_DIFFERENT = 400  # records in which two thresholds differ, for their difference to be its own constraint
 ROUNDS = 50  # of propagation
 SLACK = 1e-6
-RIDGE = 1e-6  # constraints of several attacks repeat one another
+SWEEPS = 60  # of projections
 DATES = range(20_000_101, 20_351_232)
 SMALL = 1 << 14
 
@@ -87,16 +87,20 @@ def propagate(equations: Constraints) -> tuple[Array, bool]:
 
 
 def _least_squares(equations: Constraints, prior: Array, certain: Array) -> Array:
-    """Return the chances nearest to the prior that meet the constraints, clipped to 0 and 1 in alternation."""
-    scale = np.linalg.norm(equations.weights, axis=1, keepdims=True).clip(1e-12)
-    weights = equations.weights / scale
-    low, high = equations.low / scale[:, 0], equations.high / scale[:, 0]
-    inverse = np.linalg.inv(weights @ weights.T + RIDGE * np.eye(len(weights)))
-    chances = prior.astype(np.float64)
-    for _ in range(30):
+    """Return the chances nearest to the prior that meet the constraints (Dykstra's projections), ties as the prior has them."""
+    scale = np.linalg.norm(equations.weights, axis=1, keepdims=True)
+    weights, scale = equations.weights[scale[:, 0] > 0] / scale[scale > 0][:, None], scale[scale > 0]
+    low, high = (ends[np.linalg.norm(equations.weights, axis=1) > 0] / scale for ends in (equations.low, equations.high))
+    chances, moved, beyond = prior.astype(np.float64), np.zeros(len(weights)), np.zeros(len(prior))
+    for _ in range(SWEEPS):
         sums = weights @ chances
-        chances = np.clip(chances + weights.T @ (inverse @ (np.clip(sums, low, high) - sums)), 0, 1)
-    return np.where(certain >= 0, certain + (certain - 0.5) * 2, chances)
+        for row in np.flatnonzero((moved != 0) | (sums > high) | (sums < low)):
+            total = weights[row] @ chances + moved[row]
+            step = min(max(total, low[row]), high[row]) - total
+            chances, moved[row] = chances + (moved[row] + step) * weights[row], -step
+        inside = np.clip(chances + beyond, 0, 1)
+        chances, beyond = inside, chances + beyond - inside
+    return np.where(certain >= 0, certain + (certain - 0.5) * 2, chances + SLACK * prior)
 
 
 def chances(values: Array, members: int, stated_area: float = 1.0) -> Array:

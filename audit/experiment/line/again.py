@@ -27,17 +27,15 @@ from audit.core.game_results import AttackResult, GameResult
 from audit.core.protocols import Estimator
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.seeds import Seed
-from audit.core.table_risks import TableAudit
 from audit.core.views import Scores
 from audit.execution.recompute import is_equal
 from audit.execution.run_folder import PRIVATE, SEED
 from audit.experiment.games import hypothesis, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.gates._limits import largest, tprs
-from audit.experiment.line import findings, judge
+from audit.experiment.line import findings, judge, table_again
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
-from audit.stats.bounds import binomial, excess_success
 
 Difference = tuple[str, Any, Any]  # place, what is written, what follows
 LOG_START = r"(\S+ \S+),\d+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)"
@@ -128,7 +126,7 @@ def _summary(source: RunSource) -> Iterator[Difference]:
     classes = reporting.attack_classes() if report.mechanisms else ()
     yield "coverage", report.coverage[: len(classes) or None], reporting.coverage(report.mechanisms, classes)
     if report.table is not None:
-        yield from _risks(report.table, source)
+        yield from table_again.differences(report, source.config)
     verdict_result = [result for result in report.mechanisms if result.claims] or report.mechanisms
     for gate in report.policy:
         if rate := re.fullmatch(r"tpr@([\d.]+)%", gate.gate):
@@ -147,29 +145,6 @@ def _summary(source: RunSource) -> Iterator[Difference]:
         yield f"{result.name}: declarations", result.checks[len(result.checks) - len(rows) :], rows
     notes = reporting.notes(report.mechanisms, _frame(report, uses))
     yield "notes", report.notes[len(report.notes) - len(notes) :], notes
-
-
-def _risks(table: TableAudit, source: RunSource) -> Iterator[Difference]:
-    """Yield excess, limits and chance of each risk of a table beside those of its counts; predicates have no limits."""
-    count = 3 + len(source.config.get("secrets") or ())
-    significance = (1 - table.confidence) / count
-    for risk in table.risks:
-        place, sides = f"{risk.risk}, {risk.attack}", (risk.training, risk.control)
-        hits, attacks = (sides[0].successes, sides[1].successes), (sides[0].attacks, sides[1].attacks)
-        excess, *limits = excess_success.excess_limits(hits, attacks, significance)
-        if risk.risk == "singling out":
-            ends, limits = [[0.0, 1.0]] * 2, [-1.0, 1.0]
-        else:
-            tails = (binomial.rate_lower, binomial.rate_upper)
-            ends = [[float(tail(hits[k], attacks[k], significance / 4)) for tail in tails] for k in (0, 1)]
-            yield f"{place}: chance", risk.p_value, excess_success.fisher_tail(hits, attacks)
-        yield f"{place}: excess", [risk.excess, risk.excess_lower, risk.excess_upper], [excess, *limits]
-        yield f"{place}: limits", [[side.lower, side.upper] for side in sides], ends
-        yield f"{place}: beyond chance", risk.beyond_chance, risk.p_value <= significance
-        most = [min(int(source.config["attacks"]), size) for size in (table.training_records, table.control_records)]
-        yield f"{place}: attacks", risk.risk == "singling out" or list(attacks) == most, True
-    kinds = [risk.risk for risk in table.risks]
-    yield "risks", [kinds.count("linkability"), kinds.count("inference")], [1, count - 3]
 
 
 def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:

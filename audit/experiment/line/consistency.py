@@ -21,11 +21,11 @@ from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport
 from audit.experiment.line.report import model_name
 
-ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}}  # of each training
+ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}, "table": set[str]()}  # of each training
 CLAIM_ROWS = {"unit", "adjacency", "accountants", "release", "floating-point"}  # of one that claims something
 SHARES = ("accuracy", "AUC", "macro-F1")  # figures that are shares
 OUTPUTS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
-FIRST = {"scores": "scores", "model": "model", "trained": "training"}  # setting of each kind that is no run
+FIRST = {"scores": "scores", "model": "model", "trained": "training", "synthetic": "table"}  # setting of each kind that is no run
 GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
@@ -107,7 +107,7 @@ def settings_agree(at: At) -> bool:
     """Return whether the settings shown, their origins and the title are those of the config of a run."""
     report = at.report
     if at.kind != "run":
-        return not report.origins and not report.settings
+        return not report.origins and not report.settings and not report.config_lines
     leaves = {path: read.in_words(value) for path, value in read.find_leaves(at.config).items()}
     part = [path for path, origin in report.origins if origin != "default"]
     fits = sorted(path for path, _ in report.origins) == sorted(leaves) and [path for path, _ in report.settings] == part
@@ -119,6 +119,8 @@ def settings_agree(at: At) -> bool:
 def data_agree(at: At) -> bool:
     """Return whether the data are those of the config, as far as it names them."""
     data, split = at.report.data, at.get("data", {})
+    if at.kind == "table":
+        return data is not None
     if data is None or at.kind in ("scores", "training"):
         return data is None and at.kind in ("scores", "training")
     sizes = all(getattr(data, name) == split[name] for name in ("train", "pool", "test") if isinstance(split.get(name), int))
@@ -149,6 +151,8 @@ def comparisons_agree(at: At) -> bool:
     results, count = at.report.mechanisms, sum(len(result.all_bounds) for result in at.report.mechanisms)
     games = [game for result in results for game in result.games]
     reasons = any(row.status == "failed" or row.code.startswith("left-out-") for result in results for row in result.checks)
+    if at.report.table is not None:
+        return at.report.comparisons == len(at.report.table.risks)
     reasons |= any(game.watched or game.game.choices > 1 for game in games)
     return at.report.comparisons == max(count, 1) or (reasons and at.report.comparisons > count)
 
@@ -377,7 +381,7 @@ def evaluation_agrees(at: At) -> bool:
 
 
 TOP: tuple[Rule, ...] = (
-    ("kind", lambda at: at.report.kind == at.kind),
+    ("kind", lambda at: at.report.kind == at.kind and (at.report.table is not None) == (at.kind == "table")),
     ("created", lambda at: re.fullmatch(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", at.report.created)),
     ("command", lambda at: at.report.provenance.command.startswith("audit")),
     ("versions", lambda at: all(re.match(VERSION, text) for _, text in at.report.provenance.packages)),
@@ -398,7 +402,7 @@ TOP: tuple[Rule, ...] = (
     ("sealed canaries", lambda at: "commitment" not in at.config or sealed_rows(at) <= set(at.report.notes)),
 )
 TRAINING: tuple[Rule, ...] = (
-    ("name", lambda at: at.kind == "run" or str(next(iter(at.config.values()))).startswith(at.result.name)),
+    ("name", lambda at: at.kind == "run" or at.result.name == (at.report.title if at.kind == "model" else next(iter(at.config.values())))),
     ("training", lambda at: at.kind == "run" or (not at.result.training and at.result.mechanism is None)),
     ("mechanism", lambda at: (at.result.mechanism is None) == (at.kind != "run") and event_agrees(at)),
     ("models", lambda at: at.result.models in (sum(game.models for game in at.result.games), 0 if at.result.training else -1)),
