@@ -21,11 +21,22 @@ from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport
 from audit.experiment.line.report import model_name
 
-ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}, "table": set[str]()}  # of each training
+ROWS = {
+    "scores": set[str](),
+    "model": {"membership", "blind"},
+    "training": {"coins"},
+    "run": {"finite"},
+    "table": set[str](),
+}  # of each training
 CLAIM_ROWS = {"unit", "adjacency", "accountants", "release", "floating-point"}  # of one that claims something
 SHARES = ("accuracy", "AUC", "macro-F1")  # figures that are shares
 OUTPUTS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
-FIRST = {"scores": "scores", "model": "model", "trained": "training", "synthetic": "table"}  # setting of each kind that is no run
+FIRST = {
+    "scores": "scores",
+    "model": "model",
+    "trained": "training",
+    "synthetic": "table",
+}  # setting of each kind that is no run
 GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
@@ -402,7 +413,12 @@ TOP: tuple[Rule, ...] = (
     ("sealed canaries", lambda at: "commitment" not in at.config or sealed_rows(at) <= set(at.report.notes)),
 )
 TRAINING: tuple[Rule, ...] = (
-    ("name", lambda at: at.kind == "run" or at.result.name == (at.report.title if at.kind == "model" else next(iter(at.config.values())))),
+    (
+        "name",
+        lambda at: (
+            at.kind == "run" or at.result.name == (at.report.title if at.kind == "model" else next(iter(at.config.values())))
+        ),
+    ),
     ("training", lambda at: at.kind == "run" or (not at.result.training and at.result.mechanism is None)),
     ("mechanism", lambda at: (at.result.mechanism is None) == (at.kind != "run") and event_agrees(at)),
     ("models", lambda at: at.result.models in (sum(game.models for game in at.result.games), 0 if at.result.training else -1)),
