@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as strict_json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
 from audit.core.errors import ConfigError
 from audit.core.files import file_sha256
+from audit.execution.report_fields import find_undecided
 from audit.execution.run_folder import SEED
 
 if TYPE_CHECKING:
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
-UNCHECKED_WORDS = {  # what nothing else in a folder decides, by the key in report.json under which it stands
-    "evaluation": "figures over several targets", "checks": "measurements of the training", "utility": "accuracies",
-    "bound_trajectories": "bounds over the steps", "guesses": "guesses of secrets",
-    "watched": "bounds and verdicts of games that stop early",
-    "risks": "baselines, closeness and sizes of tables", "records": "names and labels of records", "notes": "notes",
-    "canary": "what canaries are", "preflight": "the first look at scores", "engagement": "engagement", "ledger": "ledger",
-    "source": "name, hash and origin of the data", "command": "command, commit and platform", "model": "name of the model",
-}  # fmt: skip
 PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
 
 
@@ -103,15 +95,9 @@ def check_numbers(source: Path) -> NumberCheck:
 
 def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
     """Return what only a signature vouches for: nothing else in the folder decides it."""
-    from reports.formats import json
-
-    text = json.to_json(report).decode()
-    edition = ["figures of report-external.json"] if (folder / "report-external.json").is_file() else []
-    words = edition + [kind for key, kind in UNCHECKED_WORDS.items() if re.search(rf'"{key}": *(\[\s*)?(\{{|"[^"])', text)]
-    words += [] if report.kind == "run" else ["title"]
-    words += [] if (folder / "audit.log").is_file() else ["date", "versions"]
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
-    return words + ([] if has_seed else ["false alarms of controls"])
+    rows = find_undecided(report.kind, has_seed=has_seed, has_log=(folder / "audit.log").is_file())
+    return ["figures of report-external.json"] * (folder / "report-external.json").is_file() + list(rows)
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:

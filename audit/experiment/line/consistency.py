@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from audit import plugins
 from audit.config import read, yaml_text
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
@@ -37,6 +38,7 @@ FIRST = {
     "trained": "training",
     "synthetic": "table",
 }  # setting of each kind that is no run
+OF_RECORDS = {"mislabelled", "held_out", "out_of_distribution", "duplicated", "new_token", "random_tokens", "rare_bigrams"}
 GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
@@ -175,12 +177,13 @@ def trainings_agree(at: At) -> bool:
     """
     if at.kind != "run":
         return True
-    results = {str(part["name"]): list[Any]() for part in at.get("mechanisms", ())}
+    results, order = {str(part["name"]): list[Any]() for part in at.get("mechanisms", ())}, list[int]()
     for result in at.report.mechanisms:
         name = next((name for name in results if result.name == name or result.name.startswith(f"{name} (")), None)
         if name is None:
             return False
         results[name].append(result)
+        order.append(list(results).index(name))
     for game in at.get("games", ()):
         for name in game.get("mechanisms") or results:
             scorers = {
@@ -198,7 +201,7 @@ def trainings_agree(at: At) -> bool:
             expected = {part.get("name") or part["kind"] for part in game.get("scorers") or ()}
             if not has_reason and not (scorers and expected <= scorers):
                 return False
-    return all(results.values())
+    return all(results.values()) and order == sorted(order)
 
 
 def gates_agree(at: At) -> bool:
@@ -335,11 +338,26 @@ def game_agrees(at: At) -> bool:
     return all(spec.get(name, value) == value for name, value in values.items())
 
 
+def order_agrees(at: At) -> bool:
+    """Return whether games and attacks are in the order of the config, and bounds by estimators that it asks for."""
+    spec: Mapping[str, Any] = next((part for part in at.get("games", ()) if part["name"] == at.game.name), at.config)
+    asked = {part if isinstance(part, str) else part.get("name") or part["kind"] for part in spec.get("estimators") or ()}
+    known = asked or set(plugins.names(plugins.FOLDERS["estimators"]))
+    fits = any(":" in name for name in asked) or {bound.estimator for bound in at.game.bounds} <= known
+    scorers = [part.get("name") or part["kind"] for part in spec.get("scorers") or () if isinstance(part, dict)]
+    names = [attack.scorer for attack in at.game.attacks if attack.scorer in scorers]
+    games = [part["name"] for part in at.get("games", ())]
+    places = [games.index(game.name) for game in at.result.games if game.name in games]
+    return bool(fits and names == [name for name in scorers if name in names] and places == sorted(places))
+
+
 def counts_agree(at: At) -> bool:
     """Return whether models, records, groups and simulated audits are as many as their game needs."""
     game, rules, external = at.game, at.game.game, at.kind != "run"
     fits = game.models == rules.runs + rules.references or (game.models == 0 and at.kind not in ("run", "model"))
-    fits &= unique(game.records, "record") and (bool(game.records) or at.kind != "model")
+    kinds = {part["name"]: part["canaries"].get("kind", "") for part in at.get("games", ())}
+    listed = kinds.get(game.name, "") in OF_RECORDS and rules.choices == 1 and rules.aim == "membership"
+    fits &= unique(game.records, "record") and (bool(game.records) or not (at.kind == "model" or (listed and game.attacks)))
     fits &= all(re.fullmatch("[0-9a-f]{8,64}", row.record) for row in game.records) and unique(game.groups, "group")
     bounds = bool(game.bounds) and bool(at.get("certificates", 0))
     fits &= bool(game.certificates) == bounds and bool(game.detectable) == bounds
@@ -429,6 +447,7 @@ TRAINING: tuple[Rule, ...] = (
 )
 GAME: tuple[Rule, ...] = (
     ("rules", rules_agree),
+    ("order and estimators", order_agrees),
     ("models, records and simulated audits", counts_agree),
     ("groups", groups_agree),
     ("figures over several targets", evaluation_agrees),
