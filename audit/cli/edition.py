@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.experiment.external.editions import Place, ScoredGame
 
-SCORES = "scores.parquet"
+SCORES, KEY = "scores.parquet", "private/record-key"
 _COLUMNS = ("attack", "score", "member")
 
 
@@ -30,22 +30,13 @@ def external_edition(report: AuditReport, source: Path, title: str | None, earli
     """
     from audit.cli.report_files import load
     from audit.experiment.external import editions
-    from audit.experiment.games import naming
-    from reports.editions.external import external, is_external
+    from reports.editions.external import is_external
 
     if is_external(report):
         return report
     _refuse_seed(report)
     folder = source if source.is_dir() else source.parent
-    games = _scored_games(report, folder / SCORES)
-    key = folder / "private" / "record-key"
-    if not key.is_file():
-        raise DataError(
-            f"'{key}' is missing: an external edition turns memberships over by a secret of the run; put the file back there"
-        )
-    secret = naming.read_key(key)
-    noisy_report = editions.noisy_report(report, games, secret)
-    edition = external(noisy_report, title, editions.EPSILON)
+    edition, games, secret = make_edition(report, folder, title)
     earlier_editions = [load(path) for path in earlier if path.is_file()]
     rows = editions.leaks([edition, *earlier_editions], report, games, secret)
     problems = [leak.problem for leak in rows if leak.problem]
@@ -56,6 +47,25 @@ def external_edition(report: AuditReport, source: Path, title: str | None, earli
             "Draw coins anew from a secret seed, or audit more records"
         )
     return edition
+
+
+def make_edition(report: AuditReport, folder: Path, title: str | None) -> tuple[AuditReport, dict[Place, ScoredGame], bytes]:
+    """Return the edition that a run folder's scores and secret give, with those; nothing was tried on it.
+
+    Raises:
+        DataError: scores or the record key are missing or damaged.
+    """
+    from audit.experiment.external import editions
+    from audit.experiment.games import naming
+    from reports.editions.external import external
+
+    games, key = _scored_games(report, folder / SCORES), folder / KEY
+    if not key.is_file():
+        raise DataError(
+            f"'{key}' is missing: an external edition turns memberships over by a secret of the run; put the file back there"
+        )
+    secret = naming.read_key(key)
+    return external(editions.noisy_report(report, games, secret), title, editions.EPSILON), games, secret
 
 
 def _refuse_seed(report: AuditReport) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
+EXTERNAL = "report-external.json"
 PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
 
 
@@ -71,6 +72,7 @@ def check_numbers(source: Path) -> NumberCheck:
     Raises:
         ConfigError: `source` is not a run folder.
     """
+    from audit.cli import edition
     from audit.core.errors import AuditError
     from audit.execution import recompute
     from audit.experiment.line import again, consistency
@@ -88,6 +90,10 @@ def check_numbers(source: Path) -> NumberCheck:
                 count, problems = part(report)
                 check.numbers += count
                 check.problems += problems
+        if (source / EXTERNAL).is_file() and (source / edition.KEY).is_file() and not check.problems:
+            stated = load(source / EXTERNAL)
+            follows, _, _ = edition.make_edition(report, source, stated.title)
+            check.take(EXTERNAL, json.to_json(stated) == json.to_json(follows) or "is not what scores and secret give")
         return check
     except (AuditError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
@@ -95,9 +101,12 @@ def check_numbers(source: Path) -> NumberCheck:
 
 def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
     """Return what only a signature vouches for: nothing else in the folder decides it."""
+    from audit.cli import edition
+
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
     rows = find_undecided(report.kind, has_seed=has_seed, has_log=(folder / "audit.log").is_file())
-    return ["figures of report-external.json"] * (folder / "report-external.json").is_file() + list(rows)
+    without_secret = (folder / EXTERNAL).is_file() and not (folder / edition.KEY).is_file()
+    return [f"figures of {EXTERNAL}"] * without_secret + list(rows)
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:
@@ -139,7 +148,7 @@ def _further_pages(folder: Path, usual_names: set[str], audit_report: AuditRepor
     for path in (path for path in pages if path.as_posix() not in usual_names):
         stem, is_external, _ = path.stem.partition("-external")
         language = next((tag for tag in plugins.names("reports.words.languages") if stem.endswith(f"-{tag}")), "en")
-        edition = folder / "report-external.json"
+        edition = folder / EXTERNAL
         report = load(edition) if is_external and edition.is_file() else audit_report
         if is_external and not (external.is_external(report) and len(report.mechanisms) == len(audit_report.mechanisms)):
             contents[path.as_posix()] = b""

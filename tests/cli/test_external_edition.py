@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 from dataclasses import replace
@@ -140,6 +141,14 @@ def test_the_command_writes_an_edition_that_states_its_own_epsilon(tmp_path: Pat
     assert verification.verify(folder / "report-external.json") == verification.verify(folder / "report-external.pdf") == 0
     first = (folder / "report-external.json").read_bytes()
     assert commands.report(folder, edition="external") == 0 and (folder / "report-external.json").read_bytes() == first
+    assert verification.check_numbers(folder).problems == []
+    (attack_row,) = edition.mechanisms[0].games[0].attacks
+    game = replace(edition.mechanisms[0].games[0], attacks=(replace(attack_row, auc=0.5),))
+    better = replace(edition, id="", mechanisms=(replace(edition.mechanisms[0], games=(game,)),))
+    better = replace(better, id=f"PX-{hashlib.sha256(to_json(better)).hexdigest()[:8].upper()}")
+    (folder / "report-external.json").write_bytes(to_json(better))
+    (problem,) = verification.check_numbers(folder).problems
+    assert problem.startswith("report-external.json")
 
 
 @pytest.mark.slow
