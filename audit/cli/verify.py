@@ -91,9 +91,9 @@ def check_numbers(source: Path) -> NumberCheck:
                 check.numbers += count
                 check.problems += problems
         if (source / EXTERNAL).is_file() and (source / edition.KEY).is_file() and not check.problems:
-            stated = load(source / EXTERNAL)
-            follows, _, _ = edition.make_edition(report, source, stated.title)
-            check.take(EXTERNAL, json.to_json(stated) == json.to_json(follows) or "is not what scores and secret give")
+            external_report = load(source / EXTERNAL)
+            follows, _, _ = edition.make_edition(report, source, external_report.title)
+            check.take(EXTERNAL, json.to_json(external_report) == json.to_json(follows) or "is not what scores and secret give")
         return check
     except (AuditError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])

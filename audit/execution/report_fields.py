@@ -5,7 +5,7 @@ Every other place is compared with what follows from scores, config and the rest
 
 from __future__ import annotations
 
-UNDECIDED: dict[str, tuple[str, ...]] = {  # a place stands for all within it
+OPEN_PLACES: dict[str, tuple[str, ...]] = {  # a place stands for all within it
     "title": ("title",),
     "date": ("created",),
     "name of the model": ("model",),
@@ -24,6 +24,7 @@ UNDECIDED: dict[str, tuple[str, ...]] = {  # a place stands for all within it
     "bounds over the steps": ("mechanisms.bound_trajectories",),
     "what canaries are": ("mechanisms.games.game.canary", "mechanisms.games.game.independent_noise"),
     "names and labels of records": ("mechanisms.games.records.record", "mechanisms.games.records.label"),
+    "lists of exposed records": ("mechanisms.games.records",),
     "guesses of secrets": tuple(
         f"mechanisms.games.{key}" for key in ("attacks.guesses", "attacks.secrets", "trigger", "game.secret")
     ),
@@ -34,8 +35,14 @@ UNDECIDED: dict[str, tuple[str, ...]] = {  # a place stands for all within it
         "table.risks.training", "table.risks.control",
     ),
 }  # fmt: skip
-OF_RUNS = ("ledger", "origins of settings", "bounds over the steps", "bounds and verdicts of games that stop early")
-SEEDED = {"false alarms of controls": ("mechanisms.games.attacks.control",)}  # decided if the seed is there
+OF_RUNS = (
+    "lists of exposed records",
+    "ledger",
+    "origins of settings",
+    "bounds over the steps",
+    "bounds and verdicts of games that stop early",
+)
+WITHOUT_SEED = {"false alarms of controls": ("mechanisms.games.attacks.control",)}  # decided if the seed is there
 
 
 def find_undecided(kind: str, *, has_seed: bool, has_log: bool) -> dict[str, tuple[str, ...]]:
@@ -45,7 +52,7 @@ def find_undecided(kind: str, *, has_seed: bool, has_log: bool) -> dict[str, tup
         has_seed: whether the folder holds the seed of all draws.
         has_log: whether it holds the log of the run, with its date.
     """
-    rows = UNDECIDED | ({} if has_seed else SEEDED)
+    rows = OPEN_PLACES | ({} if has_seed else WITHOUT_SEED)
     if kind == "run":
         rows = {words: places for words, places in rows.items() if words != "title" and (words != "date" or not has_log)}
     else:

@@ -91,13 +91,13 @@ def _least_squares(equations: Constraints, prior: Array, certain: Array) -> Arra
     scale = np.linalg.norm(equations.weights, axis=1, keepdims=True)
     weights, scale = equations.weights[scale[:, 0] > 0] / scale[scale > 0][:, None], scale[scale > 0]
     low, high = (ends[np.linalg.norm(equations.weights, axis=1) > 0] / scale for ends in (equations.low, equations.high))
-    chances, moved, beyond = prior.astype(np.float64), np.zeros(len(weights)), np.zeros(len(prior))
+    chances, shifts, beyond = prior.astype(np.float64), np.zeros(len(weights)), np.zeros(len(prior))
     for _ in range(SWEEPS):
         sums = weights @ chances
-        for row in np.flatnonzero((moved != 0) | (sums > high) | (sums < low)):
-            total = weights[row] @ chances + moved[row]
+        for row in np.flatnonzero((shifts != 0) | (sums > high) | (sums < low)):
+            total = weights[row] @ chances + shifts[row]
             step = min(max(total, low[row]), high[row]) - total
-            chances, moved[row] = chances + (moved[row] + step) * weights[row], -step
+            chances, shifts[row] = chances + (shifts[row] + step) * weights[row], -step
         inside = np.clip(chances + beyond, 0, 1)
         chances, beyond = inside, chances + beyond - inside
     return np.where(certain >= 0, certain + (certain - 0.5) * 2, chances + SLACK * prior)

@@ -38,7 +38,6 @@ FIRST = {
     "trained": "training",
     "synthetic": "table",
 }  # setting of each kind that is no run
-OF_RECORDS = {"mislabelled", "held_out", "out_of_distribution", "duplicated", "new_token", "random_tokens", "rare_bigrams"}
 GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
@@ -341,9 +340,9 @@ def game_agrees(at: At) -> bool:
 def order_agrees(at: At) -> bool:
     """Return whether games and attacks are in the order of the config, and bounds by estimators that it asks for."""
     spec: Mapping[str, Any] = next((part for part in at.get("games", ()) if part["name"] == at.game.name), at.config)
-    asked = {part if isinstance(part, str) else part.get("name") or part["kind"] for part in spec.get("estimators") or ()}
-    known = asked or set(plugins.names(plugins.FOLDERS["estimators"]))
-    fits = any(":" in name for name in asked) or {bound.estimator for bound in at.game.bounds} <= known
+    estimators = {part if isinstance(part, str) else part.get("name") or part["kind"] for part in spec.get("estimators") or ()}
+    known = estimators or set(plugins.names(plugins.FOLDERS["estimators"]))
+    fits = any(":" in name for name in estimators) or {bound.estimator for bound in at.game.bounds} <= known
     scorers = [part.get("name") or part["kind"] for part in spec.get("scorers") or () if isinstance(part, dict)]
     names = [attack.scorer for attack in at.game.attacks if attack.scorer in scorers]
     games = [part["name"] for part in at.get("games", ())]
@@ -355,9 +354,7 @@ def counts_agree(at: At) -> bool:
     """Return whether models, records, groups and simulated audits are as many as their game needs."""
     game, rules, external = at.game, at.game.game, at.kind != "run"
     fits = game.models == rules.runs + rules.references or (game.models == 0 and at.kind not in ("run", "model"))
-    kinds = {part["name"]: part["canaries"].get("kind", "") for part in at.get("games", ())}
-    listed = kinds.get(game.name, "") in OF_RECORDS and rules.choices == 1 and rules.aim == "membership"
-    fits &= unique(game.records, "record") and (bool(game.records) or not (at.kind == "model" or (listed and game.attacks)))
+    fits &= unique(game.records, "record") and (bool(game.records) or at.kind != "model")
     fits &= all(re.fullmatch("[0-9a-f]{8,64}", row.record) for row in game.records) and unique(game.groups, "group")
     bounds = bool(game.bounds) and bool(at.get("certificates", 0))
     fits &= bool(game.certificates) == bounds and bool(game.detectable) == bounds

@@ -33,9 +33,9 @@ def differences(report: AuditReport, config: Mapping[str, Any]) -> Iterator[Diff
     predicates = ["one column", f"{config['predicate_columns']} columns"]
     attacks = [(risk.risk, risk.attack) for risk in table.risks]
     links = [risk for risk in table.risks if risk.risk == "linkability"]
-    expected = [("singling out", name) for name in predicates if ("singling out", name) in attacks]  # none, if nobody meets it
-    expected += [(risk.risk, risk.attack) for risk in links[:1]] + [("inference", name) for name in config["secrets"]]
-    yield "risks", attacks, expected
+    rows = [("singling out", name) for name in predicates if ("singling out", name) in attacks]  # none, if nobody meets it
+    rows += [(risk.risk, risk.attack) for risk in links[:1]] + [("inference", name) for name in config["secrets"]]
+    yield "risks", attacks, rows
     by_chance = neighbours.link_by_chance(table.synthetic_records, config["neighbours"])
     yield "guesses of links", [risk.baseline for risk in links], [by_chance]
     yield from _risks(table, config)
