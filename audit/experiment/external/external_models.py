@@ -225,6 +225,12 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers
 
 
+def read_again(target: Any, inputs: Array, labels: Array, truths: Array, names: Array | None) -> Answers:
+    """Return what the target answers for other inputs beside the same y, as it was given and as it was read (`truths`)."""
+    outputs = align_columns(find_query(target)(inputs), find_class_names(target), names)
+    return read_answers(demand_numbers(drop_axes(outputs, labels), labels), truths)
+
+
 def _demand_columns(target: Any, names: Array, outputs: Array, inputs: Array | RowContainer) -> None:
     """Raise `DataError` unless the columns of an estimator's outputs are its classes, as its own `predict` names them."""
     if outputs.ndim != 2:

@@ -13,7 +13,7 @@ from audit.checks.membership import IMPLAUSIBLE, dependence_tail
 from audit.core.canaries import Assignment
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
-from audit.core.preflight import Preflight
+from audit.core.preflight import Preflight, TriedReading
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
@@ -22,6 +22,7 @@ from audit.experiment.describe import utility
 from audit.experiment.external.accuracy_remarks import like_sides
 from audit.experiment.external.external_game import external_game, external_scorers, unserved_reason
 from audit.experiment.external.external_models import RecordedOutputs
+from audit.experiment.external.input_readings import with_input_reading
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.nonmember_medians import cross_fitted_medians
 from audit.experiment.external.units import read_users, remarks_on, user_records, with_users
@@ -89,6 +90,7 @@ class InspectedCase:
         remarks: of those who read the input.
         trainer: the function that trained the references here; "" if a user brought them.
         answers: of the target.
+        input_reading: of x, that fits the target's answers far better; None if there is none.
     """
 
     models: RecordedOutputs
@@ -100,6 +102,7 @@ class InspectedCase:
     remarks: tuple[str, ...] = ()
     trainer: str = ""
     answers: Answers | None = None
+    input_reading: TriedReading | None = None
 
 
 def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
@@ -187,7 +190,8 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         baseline=answers.baseline(np.asarray(case.included[0])),
     )
     bounded_scores = [score for score in scores if score.attack in bound_attacks]
-    return preflight.look(records, bounded_scores, by_coins=case.by_coins)
+    result = preflight.look(records, bounded_scores, by_coins=case.by_coins)
+    return with_input_reading(result, case.input_reading)
 
 
 def _losses(case: InspectedCase) -> Array:

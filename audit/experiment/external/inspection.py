@@ -34,6 +34,7 @@ from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment.external import external_models, reference_memberships, reference_order
 from audit.experiment.external.external_models import References
+from audit.experiment.external.input_readings import find_input_reading
 from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
 from audit.experiment.external.label_reading import find_class_names, read_labels
 from audit.experiment.external.model_answers import Answers
@@ -105,12 +106,12 @@ def examine(
     if evidence.omissions:
         notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
+    input_reading = None if target is None else find_input_reading(target, evidence, answers, names)
     reference_models = _references(references, evidence, full, settings, by_coins=by_coins, names=names)
     case = _case(answers, evidence, references, reference_models, names)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return inspect_case(
-        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings
-    )
+    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer)
+    return inspect_case(replace(case, input_reading=input_reading), settings)
 
 
 def _target_answers(

@@ -220,12 +220,24 @@ def _name(function: LossOf, otherwise: str) -> str:
 
 
 def _repeat(function: LossOf, sides: _Sides, losses: Array) -> list[str]:
-    """A remark if some members have another loss when they are asked about again, in a smaller batch."""
+    """A remark if some members have another loss when they are asked about again, in a smaller batch.
+
+    Raises:
+        DataError: the records of a batch have one loss, which is another one in another batch.
+    """
     rows = sides.positions[sides.included]
     places = rows[:: max(1, len(rows) // _REPETITIONS)][:_REPETITIONS]
     again = _ask(function, sides.members, places, "members", _name(function, "loss_of"))
     before = losses[np.searchsorted(sides.positions, places)]
-    return [] if np.allclose(again, before, rtol=1e-3, atol=1e-3 * float(np.ptp(losses)) + 1e-12) else [_CHANGING]
+    if np.allclose(again, before, rtol=1e-3, atol=1e-3 * float(np.ptp(losses)) + 1e-12):
+        return []
+    first = losses[sides.included][:BATCH]
+    if min(len(first), len(again)) > 1 and np.ptp(first) == 0 and np.ptp(again) == 0:
+        raise DataError(
+            f"{_name(function, 'loss_of')} gave {first[0]:.6g} for each of the first {len(first)} members and {again[0]:.6g} "
+            f"for each of {len(again)} of them: the mean of a batch; expected a loss for each record (reduction='none')"
+        )
+    return [_CHANGING]
 
 
 def _positive(losses: Array) -> tuple[Array, bool]:
