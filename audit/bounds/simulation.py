@@ -168,11 +168,11 @@ def _count_audits(path: Path, estimators: Sequence[Estimator], repetitions: int)
 
 def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator]], audits: tuple[int, int]) -> Certificate:
     """Count wrong audits; `audits` are how many there are, and in how many of them bounds are made."""
-    (repetitions, planned), wrong, above, searches = audits, 0, 0, 0
+    (repetitions, most), wrong, above, searches = audits, 0, 0, 0
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
         question = attacks, _simulated_audit(law, path, stream), law.epsilon, stream
-        is_searched = not path.together and repetition * planned % repetitions < planned
+        is_searched = not path.together and repetition * most % repetitions < most
         refutes = path.wrong(*question)
         is_above = is_searched and path.above(*question)
         wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched

@@ -27,7 +27,7 @@ from audit.stats.scoring.signals import cross_entropy
 _POOR, _SEARCH = 0.7, 0.5  # agreement with y on members below which readings are tried, and orders of columns searched for
 _FITS = 0.5  # agreement of a reading that is asked about
 _CERTAIN, _FEWEST = 6.0, 40  # deviations of the agreement, and records on which it is judged
-_SEARCHED, _JUDGED, _MOST_COLUMNS = 48, 256, 20
+_SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS = 48, 256, 20
 Reading = Callable[[Array], Array]
 Ask = Callable[[Array, Array], Answers]
 """Inputs and rows of the records whose y stands beside them to answers."""
@@ -50,10 +50,10 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
         return read_again(target, records, evidence.labels[rows], np.asarray(answers.labels)[rows], names)
 
     order = np.random.default_rng(0).permutation(members)
-    searched, judged = order[: min(_SEARCHED, len(order) // 2)], order[len(order) // 2 :][:_JUDGED]
-    base, best = _agree(answers, judged), None
-    for name, read in _readings(np.asarray(inputs), searched if own.strength < _SEARCH else None, ask):
-        agreement = _try(ask, read(np.asarray(inputs)[judged]), judged)
+    search_rows, test_rows = order[: min(_SEARCH_ROWS, len(order) // 2)], order[len(order) // 2 :][:_TEST_ROWS]
+    base, best = _agree(answers, test_rows), None
+    for name, read in _readings(np.asarray(inputs), search_rows if own.strength < _SEARCH else None, ask):
+        agreement = _try(ask, read(np.asarray(inputs)[test_rows]), test_rows)
         if base is None or agreement is None or agreement.strength <= max(_FITS, _CERTAIN * agreement.deviation):
             continue
         if agreement.strength > (max(base.strength, 0.0) + FAR if best is None else best[1].strength):
