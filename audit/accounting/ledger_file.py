@@ -118,9 +118,7 @@ def _recognise(path: Path) -> None:
     except OSError as error:  # the disk or the network that it is on
         raise OutputError(f"cannot read the ledger {path}: {error}") from error
     if first.lstrip().startswith(b"{"):
-        raise DataError(
-            f"{path} is a ledger of before version 0.1.0, in JSON; `audit ledger import` of that version makes it a database"
-        )
+        raise DataError(f"{path} is a ledger in JSON, from before 0.1.0; `audit ledger import` of version 0.1.0 reads it")
     if first != _MAGIC:
         raise DataError(f"{path} is not a ledger; expected an SQLite database that `audit ledger create` made")
 
