@@ -31,22 +31,23 @@ def check_executed(event: Event, execution: Executed, execution_checks: Sequence
 
 def _frozen_part(execution: Executed) -> tuple[Check, ...]:
     """Return how what is frozen in the models was computed, where not in every step: the same to rounding alone."""
-    count, total = int(np.sum(execution.features)), len(execution.features)
-    if not count:
-        return ()
-    models = f"all {total} models" if count == total else f"{count} of {total} models, in every step for the rest"
+    models = _count_models(execution.features, "in every step")
     value = f"computed once for each record, for {models}"
-    return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),)
+    return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),) if models else ()
 
 
 def _compiled(execution: Executed) -> tuple[Check, ...]:
     """Return that compiled code made the sums of gradients, if it did: the same as torch's to rounding alone."""
-    count, total = int(np.sum(execution.compiled)), len(execution.compiled)
-    if not count:
-        return ()
-    models = f"all {total} models" if count == total else f"{count} of {total} models, by torch for the rest"
+    models = _count_models(execution.compiled, "by torch")
     value = f"made by code that was compiled on the machine, for {models}; the same as torch's but for rounding"
-    return (Check(code="compiled", item="Sums of gradients", value=value, status=Status.CHECKED),)
+    return (Check(code="compiled", item="Sums of gradients", value=value, status=Status.CHECKED),) if models else ()
+
+
+def _count_models(flags: Array, otherwise: str) -> str:
+    count, total = int(np.sum(flags)), len(flags)
+    if not count:
+        return ""
+    return f"all {total} models" if count == total else f"{count} of {total} models, {otherwise} for the rest"
 
 
 def own_modules(execution: Executed) -> tuple[Check, ...]:

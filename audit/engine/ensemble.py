@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -214,27 +214,15 @@ def join(parts: Sequence[TrainedModels]) -> TrainedModels:
     def merge(pick: Callable[[TrainedModels], Mapping[str, Any]]) -> dict[str, Any]:
         return {name: np.concatenate([pick(part)[name] for part in parts]) for name in pick(parts[0])}
 
-    executions = [part.executed for part in parts]
-    execution = Executed(
-        steps=executions[0].steps,
-        batch_sizes=np.concatenate([part.batch_sizes for part in executions]),
-        population=np.concatenate([part.population for part in executions]),
-        noise_multiplier=np.concatenate([part.noise_multiplier for part in executions]),
-        noise_draws=executions[0].noise_draws,
-        largest_norm=np.concatenate([part.largest_norm for part in executions]),
-        skipped=np.concatenate([part.skipped for part in executions]),
-        recomputed=np.concatenate([part.recomputed for part in executions]),
-        count_noise=np.concatenate([part.count_noise for part in executions]),
-        batch_digests=np.concatenate([part.batch_digests for part in executions]),
-        population_digest=np.concatenate([part.population_digest for part in executions]),
-        features=np.concatenate([part.features for part in executions]),
-        compiled=np.concatenate([part.compiled for part in executions]),
-        own_modules=np.concatenate([part.own_modules for part in executions]),
-    )
     first = parts[0]
+    joined: dict[str, Any] = {
+        entry.name: np.concatenate([getattr(part.executed, entry.name) for part in parts])
+        for entry in fields(Executed)
+        if isinstance(getattr(first.executed, entry.name), np.ndarray)
+    }
     return TrainedModels(
         weights=merge(lambda part: part.weights),
-        executed=execution,
+        executed=replace(first.executed, **joined),
         initial=None if first.initial is None else merge(lambda part: part.initial or {}),
         products=None
         if first.products is None

@@ -13,7 +13,7 @@ from reports.figures._plots import COLOURS, Plan
 from reports.pages.blocks import Tone
 from reports.parties import PartyResult
 from reports.words import named
-from reports.words.language import recorded, say
+from reports.words.language import say
 from reports.words.numbers import down, elide, power, up
 
 NAME = "parties"
@@ -42,7 +42,7 @@ def _description(result: PartyResult) -> str:
     """A cell as a screen reader says it."""
     largest = result.largest
     proof = say("bar.nothing_proven") if largest is None else _proof(result)
-    return f"{result.training}, {_unit(result.unit)}, {named.level(result.access)}: {proof}, {_claimed(result)}"
+    return f"{result.training}, {named.protected_unit(result.unit)}, {named.level(result.access)}: {proof}, {_claimed(result)}"
 
 
 def _proof(result: PartyResult) -> str:
@@ -58,10 +58,6 @@ def _claimed(result: PartyResult) -> str:
     return say("bar.claimed", epsilon=up(result.claim.epsilon)) if result.claim else say("bar.no_claim")
 
 
-def _unit(unit: str) -> str:
-    return say("record.word") if unit == "example" else recorded(unit)
-
-
 def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(rows)
     panels = parties.accesses(results)
@@ -71,7 +67,9 @@ def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyRes
         box = (LEFT_MARGIN + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
         axes = figure.add_axes(box)
         _paint_panel(axes, access, rows, results, top, beside=len(panels) <= MOST_BESIDE)
-        labels = [f"{elide(training, MOST_LETTERS)}\n{_unit(unit)}" for training, unit in rows] if place == 0 else []
+        labels = (
+            [f"{elide(training, MOST_LETTERS)}\n{named.protected_unit(unit)}" for training, unit in rows] if place == 0 else []
+        )
         axes.set_yticks([-row for row in range(len(labels))], labels)
 
 

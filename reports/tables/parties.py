@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from reports.pages.blocks import Mono, Table, Text, layout
 from reports.parties import PartyResult
+from reports.tables.report import bound_cell
 from reports.words import named
-from reports.words.language import recorded, say
-from reports.words.numbers import down, near, not_measured, power, up
+from reports.words.language import say
+from reports.words.numbers import near, not_measured, power, up
 
 
 def parties(results: Sequence[PartyResult], delta: float) -> Table:
@@ -26,20 +26,10 @@ def parties(results: Sequence[PartyResult], delta: float) -> Table:
 def _row(party: PartyResult) -> tuple[Text, ...]:
     return (
         Mono(party.training),
-        say("record.word") if party.unit == "example" else recorded(party.unit),
+        named.protected_unit(party.unit),
         named.level(party.access),
         up(party.claim.epsilon) if party.claim else say("word.none"),
-        _proof(party.free),
-        _proof(party.inside),
+        bound_cell(party.free),
+        bound_cell(party.inside),
         not_measured() if party.estimate is None else near(party.estimate.epsilon),
     )
-
-
-def _proof(bound: ReportedBound | None) -> str:
-    if bound is None:
-        return say("word.none")
-    numbers = {"down": down(read_epsilon(bound)), "down_2": down(read_ceiling(bound))}
-    text = (
-        say("table.of", **numbers) if bound.family is None else say("table.of_2", **numbers, family=named.family(bound.family))
-    )
-    return say("table.void", bound=text) if isinstance(bound, VoidBound) else text

@@ -20,7 +20,8 @@ def _figures(bound: ReportedBound) -> tuple[float, float]:
     return read_epsilon(bound), read_ceiling(bound)
 
 
-def _bound(bound: ReportedBound | None) -> str:
+def bound_cell(bound: ReportedBound | None) -> str:
+    """A bound with its ceiling, its family and whether it is void."""
     """Return a bound before its ceiling and with its family, called void if nothing can be concluded about its training."""
     if bound is None:
         return say("word.none")
@@ -49,8 +50,8 @@ def overview(report: AuditReport) -> Table:
                     Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else say("word.none"),
-                    _bound(free),
-                    _bound(inside),
+                    bound_cell(free),
+                    bound_cell(inside),
                     percent(best_rate[1].tpr) if best_rate else not_measured(),
                 )
             )
@@ -96,7 +97,12 @@ def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     rate_row = (
         ()
         if rate is None
-        else ((say("table.sample_rate"), say("table.per_and_step", significant=significant(rate), record=_record(mechanism))),)
+        else (
+            (
+                say("table.sample_rate"),
+                say("table.per_and_step", significant=significant(rate), record=named.protected_unit(unit(mechanism))),
+            ),
+        )
     )
     noisy = noisy_steps(mechanism)
     if noisy is not None:
@@ -110,11 +116,6 @@ def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     plain = say("table.plain_stochastic_gradient_training_no")
     name = plain if is_non_private(mechanism) else recorded(str(mechanism))
     return ((say("table.mechanism"), name), *rate_row, (say("table.steps"), count(steps(mechanism))))
-
-
-def _record(mechanism: Event) -> str:
-    """Return the word for what is sampled."""
-    return say("record.word") if (protection_unit := unit(mechanism)) == "example" else recorded(protection_unit)
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:

@@ -88,6 +88,11 @@ def level(access: Access) -> str:
     return _known_words("level", access.name, access.words)
 
 
+def protected_unit(unit: str) -> str:
+    """Whom a claim protects: a record, or another unit by its name."""
+    return say("record.word") if unit == "example" else recorded(unit)
+
+
 def question(access: Access | None, unit: str) -> str:
     """Return the question what an adversary's view reveals of whom: `unit` is whom a claim about the training protects."""
     key = "question.none" if access is None else f"question.{access.name}"
