@@ -19,6 +19,7 @@ from audit.stats import event_probability, unit_laws
 
 _MOST_RUNS, _FEW_RUNS, _LONGEST = 300, 40, 5  # of an enumeration of all decisions; of a few, and so many in a row
 _SECONDS, _FAILURES = 1.0, 3  # of the processor, for each enumeration; pairs without an answer after which none is looked for
+_MOST_SECONDS = 6.0  # of the processor, for laws of all decisions that turned out to be too many
 _WORDS = ((1, 1), (2, 1), (2, 2), (3, 3))  # decisions of the recorded path that are enumerated, and the fewest in their place
 _STARTS = 6  # decisions at which a word may begin
 _PATHS = (1, 2, 3)  # seeds of the decisions that are held fixed
@@ -49,12 +50,13 @@ Deadline = tuple[float, float]  # of the processor and of the clock
 
 def enumerated_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) -> tuple[float, bool] | None:
     """Return epsilon at delta of a pair by the law of all decisions, and if it is beyond rounding; None if they are many."""
-    if not all(_only_decides(program, data) for data in pair):
+    if program.spent > _MOST_SECONDS or not all(_only_decides(program, data) for data in pair):
         return None
-    end, laws = _deadline(), list[Law]()
+    start, end, laws = time.process_time(), _deadline(), list[Law]()
     for data in pair:
         answer = _law(program, data, ((), ()), 0, end)
         if answer is None:
+            program.spent += time.process_time() - start
             return None
         laws.append(answer[0])
     return _epsilon(laws[0], laws[1], claim.delta)

@@ -61,13 +61,13 @@ def _is_plain(item: Any, number: float) -> bool:
     return type(item) in (int, float) and item == number
 
 
-def _choose(probabilities: Any) -> int:
+def _choose(probabilities: Any, *terms: str) -> int:
     """Release one of several with known probabilities."""
     recording = _running()
     with np.errstate(divide="ignore"):
         logs = np.log(np.asarray(probabilities, dtype=np.float64))
     place = int(recording.entropy.choice(len(logs), p=np.exp(logs) / np.exp(logs).sum()))
-    return int(recording.release(CHOICE, _NO_ROWS, place, log_probabilities=logs))
+    return int(recording.release(CHOICE, _NO_ROWS, place, log_probabilities=logs, terms=terms))
 
 
 def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
@@ -96,7 +96,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
         return recording.entropy.choice(items, shape, replace=False)
     remaining, places = np.array(law, dtype=np.float64), []
     for _ in range(math.prod(shape)):
-        places.append(_choose(remaining / remaining.sum()))
+        places.append(_choose(remaining / remaining.sum(), *(("order",) if p is None else ())))
         remaining[places[-1]] = 0.0
     return items[np.array(places, dtype=np.int64).reshape(shape)]
 

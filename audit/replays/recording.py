@@ -31,6 +31,7 @@ _LIBRARIES = (
     *("numpy", "scipy", "random.py", "audit/replays", "audit\\replays", "contextlib.py", "pandas"),
     *("packages/torch/", "packages/opacus/"),
 )
+_MOST_LEANED, _EDGE = 64, 1e-9  # draws and choices that lean: a loop may wait for another; the share of draws beyond them
 _FARTHEST = 60.0  # tail that `spread` multiplies draws to, at most
 
 
@@ -60,6 +61,7 @@ class ReleaseEntry:
         rows: the noisy numbers; of a choice, none; of a declared release, its input with no draws.
         output: what the program was given for it, `(m,)` or a single number.
         site: file and line of the program.
+        offset: of the instruction, which tells comparisons on one line apart.
         at_return: True if it is part of what the program returned.
         log_probabilities: of a choice.
         terms: of a declared release: sensitivity, metric, epsilon and so on.
@@ -69,6 +71,7 @@ class ReleaseEntry:
     rows: NoiseRows
     output: Any
     site: str
+    offset: int = 0
     at_return: bool = False
     log_probabilities: Array | None = None
     terms: tuple[Any, ...] = ()
@@ -96,6 +99,7 @@ class Recording:
         chosen: dict[int, float] | None = None,
         outcomes: Sequence[int] | None = None,
         coins_for_events: bool = False,
+        lean: int | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
@@ -110,6 +114,7 @@ class Recording:
         self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons and choices, as far as they go
         self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
         self.chosen = chosen or {}  # values of some draws, by index
+        self.lean, self._leaned = lean, 0  # option of the first choices; 0 and -1 send the first draws to one end or the other
         self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
         self.at_return = False
@@ -130,7 +135,10 @@ class Recording:
         """Add base draws of a law and return their indices, in the shape of `values`."""
         flat = np.asarray(values, dtype=np.float64).ravel()
         if self.spread != 1.0 and law in ("normal", "laplace"):
-            flat = np.clip(flat * self.spread, -(end := self._farthest(law)), end)
+            flat = np.clip(flat * self.spread, -(end := self.farthest(law, self.tail)), end)
+        if self.lean in (0, -1) and law in ("uniform", "normal", "laplace") and self._leans():
+            edge, end = max(_EDGE, self.tail), 0.0 if law == "uniform" else self.farthest(law, self.tail)
+            flat = np.full(flat.shape, (edge if self.lean == 0 else 1 - edge) if law == "uniform" else end * (1 + 2 * self.lean))
         start, self._size = self._size, self._size + flat.size
         if inside := {i: value for i, value in self.chosen.items() if start <= i < self._size}:
             flat = flat.copy()
@@ -139,15 +147,20 @@ class Recording:
             self._draws = np.concatenate([self._draws, np.zeros(max(self._size, 256))])
         self._draws[start : self._size] = flat
         self._starts.append(start)
-        self._sites.append(find_site())
+        self._sites.append(find_place()[0])
         self.laws += [law] * flat.size
         return np.arange(start, self._size).reshape(np.shape(values))
 
-    def _farthest(self, law: str) -> float:
+    def _leans(self) -> bool:
+        self._leaned += self.lean is not None
+        return self.lean is not None and self._leaned <= _MOST_LEANED
+
+    @staticmethod
+    def farthest(law: str, tail: float) -> float:
         """Return the end of a draw that is moved out: what is beyond it has at most the probability `tail`."""
-        if not self.tail:
+        if not tail:
             return _FARTHEST
-        return max(0.0, -NormalDist().inv_cdf(self.tail) if law == "normal" else -math.log(2 * self.tail))
+        return max(0.0, -NormalDist().inv_cdf(tail) if law == "normal" else -math.log(2 * tail))
 
     def evaluate(self, rows: NoiseRows) -> Array:
         """Return the numbers that rows amount to in this run, `(m,)`."""
@@ -157,7 +170,7 @@ class Recording:
 
     def release(self, kind: str, rows: NoiseRows, output: Any, **terms: Any) -> Any:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
-        site = self._draw_site(rows) if self.at_return else find_site()
+        site, offset = (self._draw_site(rows), 0) if self.at_return else find_place()
         count = len(self.releases)
         if kind in (EVENT, CHOICE) and self.outcomes is not None:
             size = int(np.size(output))
@@ -165,7 +178,9 @@ class Recording:
             rest = self.coins_for_events.random(size) < 0.5 if self.coins_for_events and kind == EVENT else np.ravel(output)
             output = np.array([*prefix, *rest[len(prefix) :]]).reshape(np.shape(output))
             output = output.astype(bool) if kind == EVENT else int(output)
-        entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
+        elif kind == CHOICE and self._leans():
+            output = self._lean(output, terms["log_probabilities"])
+        entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, offset=offset, at_return=self.at_return, **terms)
         if self.frozen is not None and self.divergence is None:
             self.divergence = self._difference(entry, count)
             if self.divergence is None:
@@ -173,6 +188,11 @@ class Recording:
                 entry = replace(entry, output=np.copy(first) if isinstance(output, np.ndarray) else first)
         self.releases.append(entry)
         return entry.output
+
+    def _lean(self, output: int, logs: Array) -> int:
+        lean = self.lean or 0
+        option = lean if lean >= 0 else len(logs) + lean
+        return option if option < len(logs) and np.isfinite(logs[option]) else output
 
     def _draw_site(self, rows: NoiseRows) -> str:
         """Return the line that drew the last noise of rows: what is returned leaves at no line of the program."""
@@ -195,12 +215,12 @@ class Recording:
         return None
 
 
-def find_site() -> str:
-    """Return `file:line` of the code of the program that is running."""
+def find_place() -> tuple[str, int]:
+    """Return `file:line` of the code of the program that is running, and its instruction."""
     frame = sys._getframe(1)
     while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _LIBRARIES):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}", frame.f_lasti
 
 
 _active: list[Recording] = []

@@ -1,6 +1,9 @@
 """One run of a program under a recording."""
 
+from __future__ import annotations
+
 import contextlib
+import contextvars
 import copy
 import inspect
 import sys
@@ -9,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +20,9 @@ from audit.replays import imports, operations, surviving
 from audit.replays.recording import Recording, Schedule
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from audit.replays.paths import OutcomeLedger
 
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
 
@@ -38,7 +44,9 @@ class Program:
         with LOCK:
             self.sources = Sources(function)
         self.seconds = 0.0  # of the longest run
+        self.outcomes: OutcomeLedger | None = None
         self.undecided = 0  # pairs with a law of decisions that was not found
+        self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
         try:
@@ -71,22 +79,28 @@ class Program:
     def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
-        error, result = None, None
+        error, result, context = None, None, contextvars.copy_context()
+        variables = dict(context)
         atoms: list[tuple[str, Any]] = []
         follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
         with follow[0] as generator, follow[1], follow[2], follow[3], self.surroundings.scope():
             warnings.simplefilter("ignore")
             with surviving.watch() as table:
                 try:
-                    result = self.function(data, generator) if self.takes_generator else self.function(data)
-                    result = list(result) if inspect.isgenerator(result) else result
+                    result = context.run(self.function, *((data, generator) if self.takes_generator else (data,)))
+                    result = context.run(list, result) if inspect.isgenerator(result) else result
                 except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
                     error = f"{type(problem).__name__}: {problem}"
             recording.at_return = True
             if error is None:
                 atoms += surviving.leaves(result, "returned")
+            changed = {name.name: item for name, item in context.items() if variables.get(name) is not item}
+            table |= {f"variable {name}": item for name, item in changed.items() if name != "decimal_context"}  # with its flags
             atoms += surviving.leaves(table, "written")
             atoms += surviving.leaves(data, "data")
+            given = {atom[1] for path, atom in atoms if isinstance(atom, tuple) and path.startswith(("returned", "written"))}
+            if given & recording.used_seeds:
+                recording.gaps.append("a seed that the program gives away, and all noise of it")
             atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.perf_counter() - start)
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)

@@ -10,13 +10,14 @@ import numpy as np
 
 from audit import plugins
 from audit.core.errors import ConfigError
-from audit.replays.check import PairResult, ReplayVerdict, check_pair
+from audit.replays.check import PairResult, ReplayVerdict, check_pair, try_all_outcomes
 from audit.replays.claims import ReplayClaim
 from audit.replays.neighbours import NamedPair, PairPool, shrink
 from audit.replays.run import Program
 
 _SHRINKING_SECONDS = 10.0
 _RANDOM_SECONDS = 2.0  # of the processor; ten times as long by the clock
+_OUTCOME_SECONDS = 5.0  # for outcomes of decisions that no path took
 Decide = Callable[[Program, tuple[Any, Any], ReplayClaim], str | None]
 
 
@@ -54,6 +55,9 @@ def search(
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
+    if all(result.verdict is ReplayVerdict.PROVED for result in results):
+        rest = try_all_outcomes(program, results, claim, _OUTCOME_SECONDS)
+        results += [] if rest is None else [rest]
     open_pairs = [result for result in results if result.verdict is not ReplayVerdict.PROVED and _may_break(result, claim)]
     if open_pairs and decide is not None:
         worst = max(open_pairs, key=lambda result: result.loss)

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import copy
+import functools
 import io
 import itertools
 import operator
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import recording as recordings
-from audit.replays.surviving import MEMORY, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, slot_names
+from audit.replays.surviving import MEMORY, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, referents, slot_names
 
 _ABSENT = object()  # a name that a program may set
 
@@ -31,7 +32,10 @@ class Surroundings:
         items: dict[str, Any] = {}
         self._large: dict[str, tuple[Any, Any]] = {}  # containers of many items, with a copy that shares the items
         reach = _Reach(function, self.constants)
+        self._caches: dict[str, Any] = {}
         for owner, name, item in reach:
+            if isinstance(item, functools._lru_cache_wrapper):
+                self._caches[f"{MEMORY} cache {name}"] = item
             if not _is_state(item, name):
                 continue
             kind = "class" if isinstance(owner, type) else "closure" if isinstance(owner, types.CellType) else "global"
@@ -49,7 +53,8 @@ class Surroundings:
             items["self"] = owner
         if isinstance(function, types.FunctionType):
             items["function attributes"] = function.__dict__
-        self.before = {label: (item, _copy(item)) for label, item in items.items()}
+        memo = dict[int, Any]()  # what one item shares with another, its copy shares as well
+        self.before = {label: (item, _copy(item, memo)) for label, item in items.items()}
         self._places = {(id(owner), name) for owner, name in self.owners.values()}
         self._spaces = list(reach.spaces.values())
         self._names: list[dict[str, Any]] = []  # of each of these spaces, when the run began
@@ -58,6 +63,8 @@ class Surroundings:
     def scope(self) -> Iterator[None]:
         """A scope after which the state is as it was before."""
         self._names = [dict(_names(space)) for space in self._spaces]
+        for cache in self._caches.values():
+            cache.cache_clear()
         try:
             yield
         finally:
@@ -65,8 +72,9 @@ class Surroundings:
 
     def _restore(self) -> None:
         """Put the state back that was there at first, in place."""
+        memo = dict[int, Any]()
         for label, (item, backup) in self.before.items():
-            _put_back(item, backup)
+            _put_back(item, backup, memo)
             if label in self.owners and self._current(label) is not item:
                 owner, name = self.owners[label]
                 _set(owner, name, item)
@@ -83,6 +91,8 @@ class Surroundings:
             if item is not _ABSENT:
                 by_name = label in self.owners and (isinstance(item, SKIP) or callable(item))
                 yield from leaves(item, f"{MEMORY} {label}" if by_name else label)
+        for label, cache in self._caches.items():
+            yield from leaves(referents(cache), label)
         for label, (item, backup) in self._large.items():
             if _has_changes(item, backup) and (recording := recordings.active()) is not None:
                 recording.gaps.append(f"{label} has more than {MOST_ITEMS} items, and the program changes it")
@@ -91,7 +101,10 @@ class Surroundings:
             if (id(table), name) not in self._places:
                 label = f"{MEMORY} {getattr(space, '__name__', 'global')}.{name}"
                 yield (label, "absent") if item is _ABSENT else (label, "present")
-                if item is not _ABSENT and (_is_own_space(space) or _is_state(item, name)):
+                code = getattr(item, "__code__", None)
+                if item is not _ABSENT and (
+                    _is_own_space(space) or _is_state(item, name) or (code is not None and is_own(code.co_filename))
+                ):
                     yield from leaves(item, label)
 
     def _changes(self) -> Iterator[tuple[Any, str, Any, Any]]:
@@ -209,9 +222,10 @@ def _set(owner: Any, name: str, item: Any) -> None:
 
 
 def _is_state(item: Any, name: str) -> bool:
-    return not (
-        name.startswith("__") or isinstance(item, SKIP) or callable(item) or type(item).__module__ in ("typing", "__future__")
-    )
+    module = type(item).__module__
+    if callable(item) and not (is_own_module(module) or module == "sqlite3" or hasattr(item, "state_dict")):
+        return False
+    return not (name.startswith("__") or isinstance(item, SKIP) or module in ("typing", "__future__"))
 
 
 def _has_changes(item: Any, before: Any) -> bool:
@@ -222,9 +236,9 @@ def _has_changes(item: Any, before: Any) -> bool:
     return len(item) != len(before) or any(map(operator.is_not, *parts))
 
 
-def _copy(item: Any) -> Any:
+def _copy(item: Any, memo: dict[int, Any]) -> Any:
     try:
-        return copy.deepcopy(item)
+        return copy.deepcopy(item, memo)
     except Exception:  # noqa: BLE001  what cannot be copied cannot be put back: it is compared as it is
         return item
 
@@ -234,14 +248,14 @@ def _refill(item: Any, before: Any) -> None:
     (item.extend if isinstance(item, list | collections.deque) else item.update)(before)
 
 
-def _put_back(item: Any, before: Any) -> None:
+def _put_back(item: Any, before: Any, memo: dict[int, Any]) -> None:
     if item is before or type(item) is not type(before):
         return
     if isinstance(item, tuple):
         for part, earlier in zip(item, before, strict=True):
-            _put_back(part, earlier)
+            _put_back(part, earlier, memo)
     elif isinstance(item, list | dict | set | collections.deque):
-        _refill(item, copy.deepcopy(before))
+        _refill(item, copy.deepcopy(before, memo))
     elif isinstance(item, np.ndarray) and item.flags.writeable:
         item[...] = before
     elif isinstance(item, io.StringIO | io.BytesIO):
@@ -251,7 +265,7 @@ def _put_back(item: Any, before: Any) -> None:
     elif not isinstance(item, SKIP):
         if hasattr(item, "__dict__"):
             vars(item).clear()
-            vars(item).update(copy.deepcopy(vars(before)))
+            vars(item).update(copy.deepcopy(vars(before), memo))
         for name in slot_names(type(item)):
             with contextlib.suppress(AttributeError):  # a slot that holds nothing
-                object.__setattr__(item, name, copy.deepcopy(getattr(before, name)))
+                object.__setattr__(item, name, copy.deepcopy(getattr(before, name), memo))

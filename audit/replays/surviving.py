@@ -1,8 +1,9 @@
 """What a run leaves behind: its result, the data it was given, files, printed lines, log records, warnings, the environment."""
 
+import atexit
 import contextlib
-import dataclasses
 import functools
+import gc
 import hashlib
 import io
 import itertools
@@ -11,11 +12,14 @@ import logging
 import os
 import random
 import re
+import signal
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -28,6 +32,9 @@ SKIP: tuple[type, ...] = (
     types.BuiltinFunctionType,
     type,
     types.MethodType,
+    types.CodeType,
+    type(threading.Lock()),
+    type(threading.RLock()),
     np.random.Generator,
     np.random.RandomState,
     random.Random,
@@ -39,9 +46,17 @@ _STANDARD, _PACKAGE = os.path.dirname(os.__file__), os.path.dirname(os.path.dirn
 MEMORY = "kept"  # begins the path of what a program newly put somewhere: of functions, all that they hold
 MOST_ITEMS = 10_000  # of an iterator in the result, of a container that is copied
 _files: list[dict[str, int]] = []  # of each run that is under way: written files and their size before
+_effects: list[list[str]] = []  # and what else it did to the system
+_EFFECTS = re.compile(
+    r"os\.(mkdir|rename|remove|rmdir|link|symlink|truncate|chmod|chown|utime|chdir|putenv|unsetenv|system|exec|posix_spawn|kill)"
+    r"|subprocess\.Popen|socket\.(connect|bind|send.*)|http\.client\.send|smtplib\.send|urllib\.Request|webbrowser\.open"
+)
+_CHANGING_NAMES = re.compile(r"tmp\w{8}|0x[0-9a-f]+")  # of temporary files, of addresses
 
 
 def _watch_files(event: str, args: tuple[Any, ...]) -> None:
+    if _effects and _EFFECTS.fullmatch(event) and "__pycache__" not in (text := repr(args)):
+        _effects[-1].append(_CHANGING_NAMES.sub("", f"{event}{text}"))
     if not _files or event not in ("open", "sqlite3.connect") or not isinstance(args[0], str | bytes | os.PathLike):
         return
     mode = "w" if event != "open" else args[1] or ("+" if args[2] & (os.O_WRONLY | os.O_RDWR) else "")
@@ -85,7 +100,8 @@ def _report_gap(path: str, gap: str) -> None:
         recording.gaps.append(gap)
 
 
-def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int]) -> Iterator[tuple[str, Any]]:  # noqa: PLR0912 (one arm a kind)
+def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int]) -> Iterator[tuple[str, Any]]:
+    is_kept = path.startswith(("returned", "written", MEMORY))
     if isinstance(value, dict):
         yield f"{path}.keys", repr([str(key) for key in value])
         for key, part in list(value.items()):
@@ -97,52 +113,92 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
         for i, part in enumerate(value):
             yield from leaves(part, f"{path}[{i}]", depth, ancestors)
     elif hasattr(value, "to_numpy") and hasattr(value, "index"):  # a table of pandas, or a column
-        yield f"{path}.labels", repr((list(value.index), list(getattr(value, "columns", []))))
+        yield f"{path}.labels", repr(_labels(value))
         yield from leaves(value.to_numpy(), path, depth, ancestors)
-    elif isinstance(value, range):
-        yield path, repr(value)
-    elif isinstance(value, io.StringIO | io.BytesIO):
-        yield path, repr(value.getvalue())
-    elif isinstance(value, Iterator) and path.startswith("returned"):
+    elif isinstance(value, Iterator) and path.startswith("returned") and not isinstance(value, io.IOBase):
         yield from leaves(list(itertools.islice(value, MOST_ITEMS)), path, depth, ancestors)
-    elif isinstance(value, Iterator):
-        yield path, type(value).__name__
-    elif isinstance(value, complex):
-        yield from leaves((value.real, value.imag), path, depth, ancestors)
     elif hasattr(value, "detach") and hasattr(value, "numpy"):
         yield from leaves(value.detach().cpu().numpy(), path, depth, ancestors)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from leaves(getattr(value, field.name), f"{path}.{field.name}", depth, ancestors)
-    elif isinstance(value, types.FunctionType | types.MethodType) and path.startswith(("returned", MEMORY)):
-        inner: Any = getattr(value, "__func__", value)
-        parts = getattr(value, "__self__", None), inner.__defaults__, inner.__kwdefaults__, inner.__dict__
-        yield from leaves((*parts, [content(cell) for cell in inner.__closure__ or ()]), path, depth, ancestors)
-    elif isinstance(value, type) and path.startswith(("returned", MEMORY)) and is_own_module(value.__module__):
+        beside = [value.grad if value.is_leaf else None, vars(value)]
+        yield from leaves(beside, f"{MEMORY} beside {path}", depth, ancestors) if any(map(_is_any, beside)) else ()
+    elif isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType) and is_kept:
+        yield from leaves(_held_by_function(value), path, depth, ancestors)
+    elif isinstance(value, type) and is_kept and is_own_module(value.__module__):
         yield from leaves({name: part for name, part in vars(value).items() if name[:2] != "__"}, path, depth, ancestors)
     elif isinstance(value, SKIP):
+        if isinstance(value, np.random.Generator | np.random.RandomState | random.Random) and path.startswith("returned"):
+            _report_gap(path, f"{path} is a generator, which tells all that it drew")
         yield path, type(value).__name__
     else:
         yield path, type(value).__name__
         for name, part in list(getattr(value, "__dict__", {}).items()):
             yield from leaves(part, f"{path}.{name}", depth, ancestors)
-        yield from leaves(_state_beside(value), f"{path}.state", depth, ancestors)
+        yield from leaves(_state_beside(value, path), f"{path}.state", depth, ancestors)
+    if isinstance(value, dict | list | tuple | set) and type(value) not in (dict, list, tuple, set):
+        parts = getattr(value, "__dict__", None), getattr(value, "default_factory", None)
+        slots = [getattr(value, name, None) for name in slot_names(type(value))]
+        yield from leaves([*parts, *slots], f"{path}.state", depth, ancestors)
 
 
-def _state_beside(value: Any) -> Any:
+def _is_any(item: Any) -> bool:
+    return item is not None and item != {} if isinstance(item, dict | None) else True
+
+
+def _labels(table: Any) -> tuple[Any, ...]:
+    """Return what a table of pandas holds beside its numbers."""
+    indices = [index for name in ("index", "columns") if (index := getattr(table, name, None)) is not None]
+    kinds = table.dtypes if hasattr(table, "columns") else [table.dtype]
+    categories = [list(kind.categories) for kind in kinds if hasattr(kind, "categories")]
+    return *map(list, indices), *(list(index.names) for index in indices), categories, getattr(table, "attrs", {})
+
+
+def _held_by_function(value: Any) -> Any:
+    inner: Any = getattr(value, "__func__", value)
+    owner = getattr(value, "__self__", None)
+    if not isinstance(inner, types.FunctionType):
+        return None if isinstance(owner, types.ModuleType) else owner
+    return owner, inner.__defaults__, inner.__kwdefaults__, inner.__dict__, *map(content, inner.__closure__ or ())
+
+
+def _state_beside(value: Any, path: str) -> Any:
     """Return what a value holds that is no attribute of it: slots, the inside of types of other languages."""
     if isinstance(value, Collection) and not hasattr(value, "__dict__"):
         if len(value) > MOST_ITEMS:
-            _report_gap("", f"a {type(value).__name__} of more than {MOST_ITEMS} items")
-        return list(itertools.islice(value, MOST_ITEMS))
+            _report_gap(path, f"a {type(value).__name__} of more than {MOST_ITEMS} items")
+        return [list(itertools.islice(value, MOST_ITEMS)), *referents(value)]
     kind: Any = type(value)
-    if kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__ and hasattr(value, "__dict__"):
-        return [getattr(value, name, None) for name in slot_names(kind)]
+    slots = [getattr(value, name, None) for name in slot_names(kind)]
+    if isinstance(value, BaseException):
+        if value.__traceback__ is not None:
+            _report_gap(path, f"{path} holds the frames of the code that raised it")
+        return slots, value.args, value.__cause__, value.__context__
+    if isinstance(value, io.IOBase):
+        if value.closed or not value.writable():
+            return None
+        if not isinstance(value, io.StringIO | io.BytesIO):
+            _report_gap(path, f"{path} is a file that is open for writing")
+            return None
+        return value.getvalue()
+    by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    if (by_default and hasattr(value, "__dict__")) or is_own_module(kind.__module__):
+        return slots
+    held = referents(value)
     try:
         reduction = value.__reduce_ex__(2)
-    except Exception:  # noqa: BLE001  what cannot be written to a file is known by its type alone
-        return None
-    return reduction if isinstance(reduction, str) else reduction[1:3]
+    except Exception:  # noqa: BLE001  what cannot be written to a file is known by what it refers to
+        if not held:
+            _report_gap(path, f"{path} is a {kind.__name__}, which cannot be read")
+        return held
+    return slots, reduction if isinstance(reduction, str) else reduction[1:3], held
+
+
+def referents(value: Any) -> list[Any]:
+    """Return the containers, functions and numbers that a value of another language refers to."""
+    names = getattr(value, "__dict__", None)
+    return [part for part in gc.get_referents(value) if part is not names and not isinstance(part, _ELSEWHERE)]
+
+
+_ELSEWHERE = (type, types.ModuleType, types.CodeType, types.TracebackType)
 
 
 def slot_names(kind: type) -> list[str]:
@@ -193,32 +249,69 @@ def _keep_warning(messages: list[str], message: Any, category: type, file: str, 
 
 @contextlib.contextmanager
 def watch() -> Iterator[dict[str, Any]]:
-    """A scope that keeps printed lines, log records, written files and the environment; they are in the table afterwards."""
+    """A scope that keeps what a program tells the system and the process; it is in the table afterwards, and put back."""
     table: dict[str, Any] = {}
     output, errors, handler, files, messages = io.StringIO(), io.StringIO(), _Records(), dict[str, int](), list[str]()
+    effects, hooks = list[Any](), list[Any]()
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     _files.append(files)
-    environment = dict(os.environ)
+    _effects.append(effects)
+    environment, process = dict(os.environ), _process_state()
+    arguments, folder = (sys.argv.copy(), sys.path.copy()), os.getcwd()
+    streams = mock.patch.object(sys, "__stdout__", output), mock.patch.object(sys, "__stderr__", errors)
+    calls = [
+        mock.patch.object(os, "write", lambda *args: effects.append(args[1]) or _write(*args)),
+        mock.patch.object(atexit, "register", lambda *args, **options: hooks.append((args, options)) or args[0]),
+    ]
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), warnings.catch_warnings():
+        with contextlib.ExitStack() as stack:
+            for scope in (
+                *(contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), *streams, *calls),
+                warnings.catch_warnings(),
+            ):
+                stack.enter_context(scope)
             warnings.simplefilter("always")
             warnings.showwarning = functools.partial(_keep_warning, messages)
             yield table
+            table |= {name: item for name, item in _process_state().items() if item != process[name]}
     finally:
         _files.pop()
+        _effects.pop()
         root.removeHandler(handler)
         root.setLevel(level)
-        changes = {name: text for name, text in os.environ.items() if environment.get(name) != text}
-        os.environ.clear()
-        os.environ.update(environment)
+        after = dict(os.environ)
+        changes = {name: text for name, text in after.items() if environment.get(name) != text}
+        if after != environment:
+            os.environ.clear()
+            os.environ.update(environment)
+        if os.getcwd() != folder:
+            os.chdir(folder)
+        sys.argv[:], sys.path[:] = arguments
+        for number, action in process["signals"].items() if threading.current_thread() is threading.main_thread() else ():
+            if action is not None and signal.getsignal(number) is not action:
+                signal.signal(number, action)
     table |= {f"environment {name}": text for name, text in changes.items()}
-    table["printed"], table["logged"] = output.getvalue(), handler.lines
+    table["printed"], table["logged"], table["effects"] = output.getvalue(), handler.lines, effects
+    table |= {"callbacks at the end": hooks} if hooks else {}
     table["errors"] = [line for line in errors.getvalue().splitlines() if "it/s" not in line]  # bars of progress tell times
     table["warnings"] = messages
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)
             table[f"file {os.path.basename(path)}"] = stream.read()
+
+
+_write = os.write
+_SIGNALS = [number for name in ("INT", "TERM", "HUP", "USR1", "USR2", "ALRM") if (number := getattr(signal, f"SIG{name}", None))]
+
+
+def _process_state() -> dict[str, Any]:
+    """Return settings of the process that a program can change."""
+    return {
+        "arguments": sys.argv.copy(),
+        "paths": sys.path.copy(),
+        "signals": {number: signal.getsignal(number) for number in _SIGNALS},
+    }
