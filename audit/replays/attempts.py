@@ -18,7 +18,7 @@ class Attempt(NamedTuple):
 
     @property
     def recording(self) -> Recording:
-        """That of the first run."""
+        """The recording of the first run."""
         return self.runs[0].recording
 
     def passes(self, claim: ReplayClaim) -> bool:

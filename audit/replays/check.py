@@ -61,20 +61,20 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
     """Replay a program on one pair: with noise kept to the end; if that proves nothing, released at the first sum."""
     attempts: list[Attempt] = []
     for schedule in Schedule:
-        replays, failed = list[Attempt](), None
+        replays, failure = list[Attempt](), None
         for part in _replays(program, pair, claim, schedule, attempts):
             replays.append(part)
             if not part.passes(claim):
                 break
         else:
             by_law = _by_law(program, pair, (attempts or replays)[0], claim, name)  # of noise kept to the end
-            failed = None if by_law is not None else _other_outcomes(program, replays[0], claim)
-            if failed is None:
+            failure = None if by_law is not None else _other_outcomes(program, replays[0], claim)
+            if failure is None:
                 worst = max(replays, key=lambda attempt: attempt.size(claim))
                 return by_law or _result(name, pair, worst, claim, ReplayVerdict.PROVED)
-            replays.append(failed)
+            replays.append(failure)
         attempts.append(replays[-1])
-        if replays[-1] is failed and not failed.comparison.is_clean:
+        if replays[-1] is failure and not failure.comparison.is_clean:
             break  # seldom, but not private: another schedule may not see the decision that leads there
     if (by_law := _by_law(program, pair, attempts[0], claim, name)) is not None:
         return by_law
@@ -115,21 +115,22 @@ def _other_outcomes(program: Program, base: Attempt, claim: ReplayClaim, seconds
 def try_all_outcomes(program: Program, results: list[PairResult], claim: ReplayClaim, seconds: float) -> PairResult | None:
     """Return the result of a pair that was proved and on which an outcome of a decision is not, None if all were tried on some.
 
-    Pairs take turns for so many seconds of the processor; if outcomes are left after it, that is said of the first.
+    Pairs take turns for so many seconds of the processor; if outcomes are untried after it, that is said of the first.
     """
     for result in results:
-        if program.outcomes is None or not program.outcomes.left:
+        if program.outcomes is None or not program.outcomes.untried:
             return None
         pair = result.data, result.neighbour
         attempts = (replay(program, pair, program.record(pair[0], SEEDS[0], schedule)) for schedule in Schedule)
         base = next((attempt for attempt in attempts if attempt.passes(claim)), None)
-        failed = None if base is None else _other_outcomes(program, base, claim, max(seconds / len(results), 0.5))
-        if failed is not None:
-            return _result(result.name, pair, failed, claim, ReplayVerdict.BOUND)
-    left = program.outcomes.left if program.outcomes is not None else {}
-    if not left:
+        failure = None if base is None else _other_outcomes(program, base, claim, max(seconds / len(results), 0.5))
+        if failure is not None:
+            return _result(result.name, pair, failure, claim, ReplayVerdict.BOUND)
+    untried = program.outcomes.untried if program.outcomes is not None else {}
+    if not untried:
         return None
-    reason = f"{len(left)} outcomes of decisions were not tried, such as number {next(iter(left))[1]} of {next(iter(left))[0][0]}"
+    (site, _), outcome = next(iter(untried))
+    reason = f"{len(untried)} outcomes of decisions were not tried, such as number {outcome} of {site}"
     return replace(results[0], verdict=ReplayVerdict.BOUND, reason=reason, exact=False)
 
 

@@ -7,6 +7,7 @@ numbers are constants (`Recording.constants`). A sampler that is not listed here
 `Recording.gaps`.
 """
 
+import copy
 import math
 import random
 from typing import Any
@@ -225,9 +226,41 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         _running().gaps.append("the state of a generator, which the program reads")
         return super().bit_generator
 
+    def __copy__(self) -> Any:
+        return self  # with the same bits
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return _twin(self)
+
+    def __reduce__(self) -> Any:
+        _running().gaps.append("the state of a generator, which the program reads")
+        return FollowedGenerator, ()
+
     def spawn(self, n_children: int) -> Any:
         """Return other generators; all draw from the recording."""
         return [FollowedGenerator() for _ in range(n_children)]
+
+
+def _twin(generator: Any) -> Any:
+    """Return a generator that draws what another one would: so if both draw, their numbers are the same."""
+    recording = _running()
+    twin = type(generator)()
+    group = recording.twins.setdefault(id(generator), [generator])
+    group.append(twin)
+    recording.twins[id(twin)] = group
+    if id(generator) in recording.constants:
+        recording.constants[id(twin)] = (twin, copy.deepcopy(recording.constants[id(generator)][1]))
+    return twin
+
+
+def _note_draw(recording: Recording, generator: Any) -> None:
+    """Note that a generator draws; if it has a copy that did as well, their numbers are not followed."""
+    group = recording.twins.get(id(generator))
+    if group is not None:
+        drawn = recording.twin_draws.setdefault(id(group), set())
+        drawn.add(id(generator))
+        if len(drawn) > 1:
+            recording.gaps.append("numbers of a generator and of its copy")
 
 
 class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc]
@@ -238,6 +271,12 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         super().__init__(0)
         if recording is not None and seed:
             _note_seed(recording, self, seed[0])
+
+    __copy__, __deepcopy__ = FollowedGenerator.__copy__, FollowedGenerator.__deepcopy__
+
+    def __reduce__(self) -> Any:
+        _running().gaps.append("the state of a generator, which the program reads")
+        return FollowedRandomState, ()
 
     def seed(self, *seed: Any) -> None:
         _note_seed(_running(), self, *seed)
@@ -404,7 +443,9 @@ def _or_constant(name: str, method: Any) -> Any:
     """Return a sampler that draws from the recording, or, of a generator of constants, as that generator does."""
 
     def sampler(self: Any, *args: Any, **options: Any) -> Any:
-        _, constant = _running().constants.get(id(self), (None, None))
+        recording = _running()
+        _note_draw(recording, self)
+        _, constant = recording.constants.get(id(self), (None, None))
         if constant is None:
             return method(self, *args, **options)
         return getattr(constant, name)(*release_inside(args), **release_inside(options))

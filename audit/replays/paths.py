@@ -127,12 +127,12 @@ class OutcomeLedger:
     """Which outcomes of decisions were taken on some path of some pair, by line.
 
     Attributes:
-        left: outcomes that no path has taken, each with how it is forced.
+        untried: outcomes that no path has taken, each with how it is forced.
     """
 
     def __init__(self, constants: list[Any]) -> None:
-        self.left: dict[Key, dict[str, Any]] = {}
-        self._taken: set[Key] = set()
+        self.untried: dict[Key, dict[str, Any]] = {}
+        self._visits: set[Key] = set()
         self._options_of_lines: set[tuple[str, bytes]] = set()
         self._numbers = [float(item) for item in constants if type(item) in (int, float) and abs(item) < 1e9][:_MOST_NUMBERS]
         numbers = [item for item in constants if type(item) is int and item > 0]
@@ -146,13 +146,13 @@ class OutcomeLedger:
         if schedule is not Schedule.LATE:
             self._note(base.recording, claim)
         end, count = time.process_time() + (seconds or 0.0), 0
-        decides = bool(self._taken) or "uniform" in base.recording.laws
+        decides = bool(self._visits) or "uniform" in base.recording.laws
         for lean in self._leans if decides and seconds is None else ():
             yield self._run(program, base, claim, {"lean": lean, "tail": claim.delta})
-        while self.left and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
-            key = next(iter(self.left))
-            self._taken.add(key)
-            yield self._run(program, base, claim, self.left.pop(key))
+        while self.untried and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
+            key = next(iter(self.untried))
+            self._visits.add(key)
+            yield self._run(program, base, claim, self.untried.pop(key))
             count += 1
 
     def _run(self, program: Program, base: Attempt, claim: ReplayClaim, terms: dict[str, Any]) -> Attempt:
@@ -168,17 +168,17 @@ class OutcomeLedger:
                 for i, output in enumerate(np.ravel(entry.output).tolist()):
                     self._take((entry.site, entry.offset), int(output))
                     key = (entry.site, entry.offset), 1 - int(output)
-                    if key not in self._taken and key not in self.left and key not in new:
+                    if key not in self._visits and key not in self.untried and key not in new:
                         new |= {key: terms} if (terms := self._flip(recording, place, i, claim)) is not None else {}
             elif entry.kind == CHOICE and entry.log_probabilities is not None:
                 self._take((entry.site, entry.offset), int(entry.output))
                 for option in self._options(entry, claim):
                     key = (entry.site, entry.offset), option
-                    if key not in self._taken and key not in self.left and key not in new:
+                    if key not in self._visits and key not in self.untried and key not in new:
                         new[key] = {"outcomes": [*_outcomes(recording, place), option]}
             elif entry.kind == NUMBER and not entry.at_return:
                 new |= self._targets(recording, entry, claim)
-        self.left = new | self.left  # what has just been reached comes first
+        self.untried = new | self.untried  # what has just been reached comes first
 
     def _options(self, entry: ReleaseEntry, claim: ReplayClaim) -> list[int]:
         """Return the options of a choice that have more than the claimed delta, none if the line's were returned before."""
@@ -193,37 +193,37 @@ class OutcomeLedger:
         return sorted(options.tolist(), key=lambda option: option not in self._likely)
 
     def _targets(self, recording: Recording, entry: ReleaseEntry, claim: ReplayClaim) -> dict[Key, dict[str, Any]]:
-        """Return paths on which a number is released just above or below one that stands in the code."""
+        """Return paths on which a number is released just above or below one of the code."""
         targets: dict[Key, dict[str, Any]] = {}
         for number in self._numbers:
             for side in (-1, 1):
                 key = (entry.site, entry.offset), (number, side)
                 rows = NoiseRows(value=entry.rows.value - number, index=entry.rows.index, weight=entry.rows.weight)
-                found = None if key in self._taken or key in self.left else _threshold(recording, rows, 0)
-                self._taken.add(key)
-                if found is not None and (value := self._allowed(recording, *found, side, claim.delta)) is not None:
-                    targets[key] = {"chosen": {**recording.chosen, found[0]: value}}
+                crossing = None if key in self._visits or key in self.untried else _threshold(recording, rows, 0)
+                self._visits.add(key)
+                if crossing is not None and (value := self._value_beyond(recording, *crossing, side, claim.delta)) is not None:
+                    targets[key] = {"chosen": {**recording.chosen, crossing[0]: value}}
         return targets
 
     def _take(self, site: tuple[str, int], outcome: int) -> None:
-        self._taken.add((site, outcome))
-        self.left.pop((site, outcome), None)
+        self._visits.add((site, outcome))
+        self.untried.pop((site, outcome), None)
 
     @staticmethod
     def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dict[str, Any] | None:
         """Return what makes a comparison come out otherwise, None if it cannot, or only with at most the claimed delta."""
         entry = recording.releases[place]
-        found = _threshold(recording, entry.rows, row)
-        if found is None:
+        crossing = _threshold(recording, entry.rows, row)
+        if crossing is None:
             outcomes = _outcomes(recording, place) + [int(output) for output in np.ravel(entry.output)[:row]]
             return {"outcomes": [*outcomes, 1 - int(np.ravel(entry.output)[row])]}
-        draw, threshold = found
+        draw, threshold = crossing
         side = 1 if threshold > recording.draws[draw] else -1
-        value = OutcomeLedger._allowed(recording, draw, threshold, side, claim.delta)
+        value = OutcomeLedger._value_beyond(recording, draw, threshold, side, claim.delta)
         return None if value is None else {"chosen": {**recording.chosen, draw: value}}
 
     @staticmethod
-    def _allowed(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
+    def _value_beyond(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
         """Return a value of a draw just beyond one, None if it has none there that is as likely as delta."""
         law, value = recording.laws[draw], float(threshold + side * 1e-7 * (1 + abs(threshold)))
         low, high = _RANGES[law]

@@ -61,7 +61,7 @@ class ReleaseEntry:
         rows: the noisy numbers; of a choice, none; of a declared release, its input with no draws.
         output: what the program was given for it, `(m,)` or a single number.
         site: file and line of the program.
-        offset: of the instruction, which tells comparisons on one line apart.
+        offset: of the instruction: comparisons on one line differ in it.
         at_return: True if it is part of what the program returned.
         log_probabilities: of a choice.
         terms: of a declared release: sensitivity, metric, epsilon and so on.
@@ -108,13 +108,20 @@ class Recording:
         self.used_seeds: set[str] = set()
         self.entropies_given, self.entropies_drawn = set[Any](), set[Any]()  # of sources of bits: by the program, by the system
         self.constants: dict[int, tuple[Any, Any]] = {}  # generators by id whose seed is no secret, with one of plain numbers
+        self.twins, self.twin_draws = (
+            dict[int, list[Any]](),
+            dict[int, set[int]](),
+        )  # generators and copies, which of them drew
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread, self.tail = frozen, schedule or Schedule.LATE, spread, tail
         self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons and choices, as far as they go
         self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
         self.chosen = chosen or {}  # values of some draws, by index
-        self.lean, self._leaned = lean, 0  # option of the first choices; 0 and -1 send the first draws to one end or the other
+        self.lean, self._lean_count = (
+            lean,
+            0,
+        )  # option of the first choices; 0 and -1 send the first draws to one end or the other
         self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
         self.at_return = False
@@ -138,7 +145,9 @@ class Recording:
             flat = np.clip(flat * self.spread, -(end := self.farthest(law, self.tail)), end)
         if self.lean in (0, -1) and law in ("uniform", "normal", "laplace") and self._leans():
             edge, end = max(_EDGE, self.tail), 0.0 if law == "uniform" else self.farthest(law, self.tail)
-            flat = np.full(flat.shape, (edge if self.lean == 0 else 1 - edge) if law == "uniform" else end * (1 + 2 * self.lean))
+            flat = np.full(
+                flat.shape, (edge if self.lean == 0 else 1 - edge) if law == "uniform" else end * (1 + 2 * self.lean)
+            )
         start, self._size = self._size, self._size + flat.size
         if inside := {i: value for i, value in self.chosen.items() if start <= i < self._size}:
             flat = flat.copy()
@@ -152,8 +161,8 @@ class Recording:
         return np.arange(start, self._size).reshape(np.shape(values))
 
     def _leans(self) -> bool:
-        self._leaned += self.lean is not None
-        return self.lean is not None and self._leaned <= _MOST_LEANED
+        self._lean_count += self.lean is not None
+        return self.lean is not None and self._lean_count <= _MOST_LEANED
 
     @staticmethod
     def farthest(law: str, tail: float) -> float:

@@ -45,6 +45,7 @@ class Program:
             self.sources = Sources(function)
         self.seconds = 0.0  # of the longest run
         self.outcomes: OutcomeLedger | None = None
+        self._is_settled = False  # whether the name `float` is one that keeps noise
         self.undecided = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
@@ -72,9 +73,18 @@ class Program:
         with LOCK:
             modules = set(sys.modules)
             try:
+                if not self._is_settled:
+                    self._is_settled = True
+                    self._settle(data, recording.seed, modules)
                 return self._run(data, recording, modules)
             finally:
                 imports.put_back(modules, self.sources.places)
+
+    def _settle(self, data: Any, seed: int, modules: set[str]) -> None:
+        """Leave the name `float` alone if the program only runs with that of Python."""
+        if self._run(data, Recording(seed=seed), modules).error is not None:
+            self.sources.keeps_floats = False
+            self.sources.keeps_floats = self._run(data, Recording(seed=seed), modules).error is not None
 
     def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.perf_counter()
@@ -94,12 +104,14 @@ class Program:
             recording.at_return = True
             if error is None:
                 atoms += surviving.leaves(result, "returned")
-            changed = {name.name: item for name, item in context.items() if variables.get(name) is not item}
-            table |= {f"variable {name}": item for name, item in changed.items() if name != "decimal_context"}  # with its flags
+            set_variables = {name.name: item for name, item in context.items() if variables.get(name) is not item}
+            table |= {
+                f"variable {name}": item for name, item in set_variables.items() if name != "decimal_context"
+            }  # with its flags
             atoms += surviving.leaves(table, "written")
             atoms += surviving.leaves(data, "data")
-            given = {atom[1] for path, atom in atoms if isinstance(atom, tuple) and path.startswith(("returned", "written"))}
-            if given & recording.used_seeds:
+            texts = {atom[1] for path, atom in atoms if isinstance(atom, tuple) and path.startswith(("returned", "written"))}
+            if texts & recording.used_seeds:
                 recording.gaps.append("a seed that the program gives away, and all noise of it")
             atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.perf_counter() - start)

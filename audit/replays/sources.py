@@ -56,7 +56,7 @@ _plain_copysign = math.copysign
 
 class _FloatType(type):
     def __instancecheck__(cls, item: Any) -> bool:
-        return isinstance(item, float)
+        return isinstance(item, float) or (isinstance(item, NoisyArray) and not item.ndim)
 
 
 class _Float(float, metaclass=_FloatType):
@@ -139,6 +139,7 @@ class Sources:
 
     def __init__(self, function: Any) -> None:
         table = replacements()
+        self.keeps_floats = True  # the law of noise that `float` is asked for
         self.places: list[tuple[dict[str, Any], str, Any]] = []
         modules = [
             module
@@ -181,12 +182,13 @@ class Sources:
     @contextmanager
     def follow(self, recording: recordings.Recording) -> Iterator[Any]:
         """A scope in which the program draws from a recording; yields the generator that it is given."""
-        before = [(names, name, names.get(name, _ABSENT)) for names, name, _ in self.places]
+        places = [place for place in self.places if self.keeps_floats or place[2] is not _Float]
+        before = [(names, name, names.get(name, _ABSENT)) for names, name, _ in places]
         methods = [(owner, name, getattr(owner, name)) for owner, name, _ in self.attributes]
         contents = [(cell, cell.cell_contents) for cell, _ in self.cells]
         recordings.activate(recording)
         try:
-            for names, name, new in self.places:
+            for names, name, new in places:
                 names[name] = new
             for cell, new in self.cells:
                 cell.cell_contents = new

@@ -16,6 +16,7 @@ import numpy as np
 from audit.replays import recording as recordings
 from audit.replays.surviving import MEMORY, MOST_ITEMS, SKIP, content, is_own, is_own_module, leaves, referents, slot_names
 
+MOST_FUNCTIONS = 200  # in one table
 _ABSENT = object()  # a name that a program may set
 
 
@@ -92,7 +93,10 @@ class Surroundings:
                 by_name = label in self.owners and (isinstance(item, SKIP) or callable(item))
                 yield from leaves(item, f"{MEMORY} {label}" if by_name else label)
         for label, cache in self._caches.items():
-            yield from leaves(referents(cache), label)
+            parts = referents(cache)
+            entries = [entry for part in parts if isinstance(part, dict) for entry in part.values()]
+            yield from leaves([list(part) if isinstance(part, dict) else part for part in parts], label)
+            yield from leaves([entry for entry in entries if type(entry).__name__ != "_lru_list_elem"], label)  # parts as well
         for label, (item, backup) in self._large.items():
             if _has_changes(item, backup) and (recording := recordings.active()) is not None:
                 recording.gaps.append(f"{label} has more than {MOST_ITEMS} items, and the program changes it")
@@ -181,6 +185,9 @@ class _Reach:
                 if (id(table), inner) not in self._history:
                     self._history.add((id(table), inner))
                     yield from self._content(table, inner, table[inner], vocabulary)
+        elif isinstance(item, dict | list | tuple):  # a table of functions
+            parts = item.values() if isinstance(item, dict) else item
+            self._functions += [part for part in itertools.islice(parts, MOST_FUNCTIONS) if callable(part)]
         else:
             self._functions.append(item)
 
@@ -237,10 +244,20 @@ def _has_changes(item: Any, before: Any) -> bool:
 
 
 def _copy(item: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy; what cannot be copied, such as a lock, is in it as it is: it cannot be put back."""
     try:
         return copy.deepcopy(item, memo)
-    except Exception:  # noqa: BLE001  what cannot be copied cannot be put back: it is compared as it is
-        return item
+    except Exception:  # noqa: BLE001  any type may refuse
+        if type(item) is dict:
+            return {key: _copy(part, memo) for key, part in item.items()}
+        if type(item) in (list, tuple):
+            return type(item)(_copy(part, memo) for part in item)
+        if isinstance(item, SKIP) or not hasattr(item, "__dict__") or not is_own_module(type(item).__module__):
+            return item
+        parts = _copy(vars(item), memo)
+        twin = memo[id(item)] = object.__new__(type(item))
+        vars(twin).update(parts)
+        return twin
 
 
 def _refill(item: Any, before: Any) -> None:
@@ -255,7 +272,7 @@ def _put_back(item: Any, before: Any, memo: dict[int, Any]) -> None:
         for part, earlier in zip(item, before, strict=True):
             _put_back(part, earlier, memo)
     elif isinstance(item, list | dict | set | collections.deque):
-        _refill(item, copy.deepcopy(before, memo))
+        _refill(item, _copy(before, memo))
     elif isinstance(item, np.ndarray) and item.flags.writeable:
         item[...] = before
     elif isinstance(item, io.StringIO | io.BytesIO):
@@ -265,7 +282,7 @@ def _put_back(item: Any, before: Any, memo: dict[int, Any]) -> None:
     elif not isinstance(item, SKIP):
         if hasattr(item, "__dict__"):
             vars(item).clear()
-            vars(item).update(copy.deepcopy(vars(before), memo))
+            vars(item).update(_copy(vars(before), memo))
         for name in slot_names(type(item)):
             with contextlib.suppress(AttributeError):  # a slot that holds nothing
-                object.__setattr__(item, name, copy.deepcopy(getattr(before, name), memo))
+                object.__setattr__(item, name, _copy(getattr(before, name), memo))

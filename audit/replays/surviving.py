@@ -100,7 +100,7 @@ def _report_gap(path: str, gap: str) -> None:
         recording.gaps.append(gap)
 
 
-def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int]) -> Iterator[tuple[str, Any]]:
+def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int]) -> Iterator[tuple[str, Any]]:  # noqa: PLR0912 (one arm a kind)
     is_kept = path.startswith(("returned", "written", MEMORY))
     if isinstance(value, dict):
         yield f"{path}.keys", repr([str(key) for key in value])
@@ -127,7 +127,7 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
         yield from leaves({name: part for name, part in vars(value).items() if name[:2] != "__"}, path, depth, ancestors)
     elif isinstance(value, SKIP):
         if isinstance(value, np.random.Generator | np.random.RandomState | random.Random) and path.startswith("returned"):
-            _report_gap(path, f"{path} is a generator, which tells all that it drew")
+            _report_gap(path, f"{path} is a generator, with the state of all that it drew")
         yield path, type(value).__name__
     else:
         yield path, type(value).__name__
@@ -160,7 +160,7 @@ def _held_by_function(value: Any) -> Any:
     return owner, inner.__defaults__, inner.__kwdefaults__, inner.__dict__, *map(content, inner.__closure__ or ())
 
 
-def _state_beside(value: Any, path: str) -> Any:
+def _state_beside(value: Any, path: str) -> Any:  # noqa: PLR0911 (one arm a kind)
     """Return what a value holds that is no attribute of it: slots, the inside of types of other languages."""
     if isinstance(value, Collection) and not hasattr(value, "__dict__"):
         if len(value) > MOST_ITEMS:
@@ -182,14 +182,14 @@ def _state_beside(value: Any, path: str) -> Any:
     by_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
     if (by_default and hasattr(value, "__dict__")) or is_own_module(kind.__module__):
         return slots
-    held = referents(value)
+    parts = referents(value)
     try:
         reduction = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001  what cannot be written to a file is known by what it refers to
-        if not held:
+        if not parts:
             _report_gap(path, f"{path} is a {kind.__name__}, which cannot be read")
-        return held
-    return slots, reduction if isinstance(reduction, str) else reduction[1:3], held
+        return parts
+    return slots, reduction if isinstance(reduction, str) else reduction[1:3], parts
 
 
 def referents(value: Any) -> list[Any]:
@@ -249,7 +249,7 @@ def _keep_warning(messages: list[str], message: Any, category: type, file: str, 
 
 @contextlib.contextmanager
 def watch() -> Iterator[dict[str, Any]]:
-    """A scope that keeps what a program tells the system and the process; it is in the table afterwards, and put back."""
+    """A scope that records what a program does to the system and the process in the table, and puts it back."""
     table: dict[str, Any] = {}
     output, errors, handler, files, messages = io.StringIO(), io.StringIO(), _Records(), dict[str, int](), list[str]()
     effects, hooks = list[Any](), list[Any]()
@@ -263,15 +263,16 @@ def watch() -> Iterator[dict[str, Any]]:
     arguments, folder = (sys.argv.copy(), sys.path.copy()), os.getcwd()
     streams = mock.patch.object(sys, "__stdout__", output), mock.patch.object(sys, "__stderr__", errors)
     calls = [
-        mock.patch.object(os, "write", lambda *args: effects.append(args[1]) or _write(*args)),
-        mock.patch.object(atexit, "register", lambda *args, **options: hooks.append((args, options)) or args[0]),
+        mock.patch.object(os, "write", functools.partial(_record_call, effects, os.write)),
+        mock.patch.object(atexit, "register", functools.partial(_record_call, hooks, lambda function, *_, **__: function)),
     ]
     try:
         with contextlib.ExitStack() as stack:
-            for scope in (
+            scopes: Any = (
                 *(contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), *streams, *calls),
                 warnings.catch_warnings(),
-            ):
+            )
+            for scope in scopes:
                 stack.enter_context(scope)
             warnings.simplefilter("always")
             warnings.showwarning = functools.partial(_keep_warning, messages)
@@ -304,8 +305,14 @@ def watch() -> Iterator[dict[str, Any]]:
             table[f"file {os.path.basename(path)}"] = stream.read()
 
 
-_write = os.write
-_SIGNALS = [number for name in ("INT", "TERM", "HUP", "USR1", "USR2", "ALRM") if (number := getattr(signal, f"SIG{name}", None))]
+def _record_call(calls: list[Any], function: Any, *args: Any, **options: Any) -> Any:
+    calls.append((args, options))
+    return function(*args, **options)
+
+
+_SIGNALS = [
+    number for name in ("INT", "TERM", "HUP", "USR1", "USR2", "ALRM") if (number := getattr(signal, f"SIG{name}", None))
+]
 
 
 def _process_state() -> dict[str, Any]:

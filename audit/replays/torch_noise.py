@@ -253,7 +253,8 @@ class TorchNoise(TorchDispatchMode):
         self.attach(item, lift(self.recording, numbers.reshape(form.shape)))
 
 
-_MAKERS = (torch.as_tensor, torch.tensor, torch.from_numpy)
+_from_numpy = torch.from_numpy
+_MAKERS = (torch.as_tensor, torch.tensor)
 
 
 class _RawReads(TorchFunctionMode):
@@ -267,12 +268,21 @@ class _RawReads(TorchFunctionMode):
         if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
             self._noise.release(args[0])
         if func in _MAKERS and args and isinstance(args[0], NoisyArray):
-            form = args[0]
-            numbers = form.recording.evaluate(form.rows).reshape(form.shape)
-            answer = func(numbers, *args[1:], **(kwargs or {}))
-            self._noise.attach(answer, form)
-            return answer
+            return self.take_over(func, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+    def take_over_array(self, form: Any) -> Tensor:
+        """Return what `torch.from_numpy` does, which asks no mode."""
+        return self.take_over(_from_numpy, form)
+
+    def take_over(self, func: Any, form: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Return the tensor that a function makes of an array, with its noise."""
+        if not isinstance(form, NoisyArray):
+            return func(form, *args, **kwargs)  # type: ignore[no-any-return]
+        numbers = form.recording.evaluate(form.rows).reshape(form.shape)
+        answer: Tensor = func(numbers, *args, **kwargs)
+        self._noise.attach(answer, form)
+        return answer
 
 
 def _uncompiled() -> Any:
@@ -290,7 +300,7 @@ def follow(recording: Recording) -> Iterator[TorchNoise]:
     mode = TorchNoise(recording)
     with torch.random.fork_rng(devices=[]), _uncompiled():
         torch.default_generator.manual_seed(_SEED + recording.seed)
-        with mode, _RawReads(mode):
+        with mode, _RawReads(mode) as reads, mock.patch.object(torch, "from_numpy", reads.take_over_array):
             yield mode
 
 
