@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from audit.replays import imports, operations, surviving
 from audit.replays.recording import Recording, Schedule
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from audit.replays.paths import OutcomeLedger
 
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
 
@@ -44,7 +41,7 @@ class Program:
         with LOCK:
             self.sources = Sources(function)
         self.seconds = 0.0  # of the longest run
-        self.outcomes: OutcomeLedger | None = None
+        self.outcomes: Any = None  # ledger of the outcomes of decisions that were taken (`audit.replays.paths`)
         self._is_settled = False  # whether the name `float` is one that keeps noise
         self.undecided = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
