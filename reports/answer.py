@@ -22,7 +22,7 @@ EXPECTED_HITS = 10  # a headline rate needs so many expected false positives
 ENOUGH_RECORDS = 64  # reference models from which on published attacks of this kind gain little
 
 HALF = 4  # an interval is half as wide with so many times the records
-_LARGEST_EPSILON, _MOST_COINS = 700.0, 10**15
+_LARGEST_EPSILON, MOST_COINS = 700.0, 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +169,11 @@ def _finest(attack: AttackResult) -> Rate | None:
     return Rate(fpr=best.target_fpr, tpr=best.tpr, lower=best.lower, upper=best.upper)
 
 
+def is_split(mechanism: MechanismResult) -> bool:
+    """Return whether a split of the data decided membership in every game, so that no epsilon follows."""
+    return bool(mechanism.games) and all(game.game.inclusion is not Inclusion.COINS for game in mechanism.games)
+
+
 def protected_unit(report: AuditReport) -> str:
     """Return whom the first page asks about: the unit whose contribution the claim or, without one, the training bounds."""
     subject = _subject(report)
@@ -292,7 +297,7 @@ def needed_coins(epsilon: float, confidence: float) -> int:
 
     Guarantee: under pure epsilon-DP all of n guesses are right with probability at most `(1 / (1 + e^-epsilon))^n`, so n
         right guesses refute it with error `1 - confidence` from `n >= ln(1 - confidence) / -ln(1 + e^-epsilon)` on. Every
-        delta above 0 needs at least as many. Beyond 10^15, which no data set has, that number is returned.
+        delta above 0 needs at least as many. Beyond 10^9, which no audit plants, that number is returned.
 
     References:
         Steinke, Nasr, Jagielski 2023, arXiv 2305.08846, Theorem 5.1.
@@ -301,4 +306,4 @@ def needed_coins(epsilon: float, confidence: float) -> int:
     (10, 8932)
     """
     coins = math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)) if epsilon < _LARGEST_EPSILON else math.inf
-    return math.ceil(coins) if coins < _MOST_COINS else _MOST_COINS
+    return math.ceil(coins) if coins < MOST_COINS else MOST_COINS

@@ -43,13 +43,22 @@ def _action(report: AuditReport, head: Headline | None, lead: Answer, owner: str
         return say("next.invalid", auditor=auditor)
     if outcome is Outcome.VIOLATED or any(not gate.met for gate in report.policy):
         return say("next.violated" if outcome is Outcome.VIOLATED else "next.gate", owner=owner)
-    needs = answer.stronger(report)
-    if outcome is Outcome.OUT_OF_REACH:
-        coins = 0 if needs is None else needs.needed
-        return say("next.out_of_reach" if coins else "next.no_bound", auditor=auditor, coins=count(coins))
+    if outcome is Outcome.OUT_OF_REACH and head is not None:
+        return _reach_further(report, head, auditor)
     if lead.strength is Strength.TOO_FEW:
         records = min(lead.attack.roc.members, lead.attack.roc.nonmembers)
         return say("next.too_few", auditor=auditor, records=count(records), more=count(answer.HALF * records))
     if lead.strength is Strength.NOT_SHOWN:
         return say("next.not_shown", owner=owner)
     return say("next.shown" if outcome is None else "next.shown_under_a_claim", owner=owner)
+
+
+def _reach_further(report: AuditReport, head: Headline, auditor: str) -> str:
+    """Return which audit could contradict the claim, if any could."""
+    if answer.is_split(head.mechanism):
+        return say("next.split", auditor=auditor)
+    needs = answer.stronger(report)
+    coins = 0 if needs is None else needs.needed
+    if coins >= answer.MOST_COINS:
+        return say("next.beyond_reach", auditor=auditor)
+    return say("next.out_of_reach" if coins else "next.no_bound", auditor=auditor, coins=count(coins))

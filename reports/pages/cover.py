@@ -112,7 +112,11 @@ def _in_words(head: Headline) -> str:
         case Outcome.INVALID:
             sentence = say("cover.the_evidence_cannot_be_used", reason=head.verdict.reason)
         case Outcome.OUT_OF_REACH:
-            sentence = say("cover.even_perfect_scores_would_have", epsilon=epsilon(down(head.ceiling)))
+            sentence = (
+                say("cover.no_epsilon_follows_from_a_split")
+                if answer.is_split(head.mechanism)
+                else say("cover.even_perfect_scores_would_have", epsilon=epsilon(down(head.ceiling)))
+            )
         case Outcome.VIOLATED:
             sentence = _refutation(head.verdict.bound)
         case Outcome.CONSISTENT:

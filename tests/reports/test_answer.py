@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.core.claims import Outcome
+from audit.core.claims import Outcome, Verdict
 from audit.core.events import sgd
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult, GuessResult
@@ -174,6 +174,21 @@ def test_power_risk_and_next_action_stand_on_the_cover() -> None:
     claim = str(cover.claim(sample.run(), headline(sample.run())))
     assert "would have caught" in claim.replace("\\xa0", " ")
     assert "No true ε, however large" in str(cover.claim(sample.scores(), headline(sample.scores())))
+
+
+def _next(report: AuditReport) -> str:
+    return str(dict(verdict.facts(report, headline(report), cover.claim(report, headline(report))).items)["Next"])
+
+
+def test_a_claim_that_no_coins_reach_is_sent_to_its_accounting_and_a_split_to_coins() -> None:
+    assert "no audit plants as many coins" in _next(replace(sample.run(Outcome.OUT_OF_REACH), policy=()))
+    (mechanism,) = sample.model().mechanisms
+    claim = next(claim for result in sample.run().mechanisms for claim in result.claims)
+    unable = Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=None, reason="none")
+    split = replace(sample.model(), mechanisms=(replace(mechanism, claims=(claim,), verdicts=(unable,)),))
+    assert "in which coins decide who is a member" in _next(split)
+    claim_text = str(cover.claim(split, headline(split)))
+    assert "A split of the data decided membership" in claim_text and "perfect scores" not in claim_text
 
 
 def test_chance_stands_beside_every_rate_of_the_answer() -> None:
