@@ -116,10 +116,14 @@ def find_path(estimator: Estimator, scores: Scores, *, delta: float, level: floa
 
 
 def quick(path: Path) -> tuple[Certificate, ...]:
-    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if twenty do not."""
+    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if not even twenty tests do."""
     estimators = [estimator for attack in path.attacks for estimator in attack]
-    seconds = sum(simulation_costs.audit_seconds(estimator, path.scores, path.level) for estimator in estimators)
-    count = simulation_costs.affordable(REPETITIONS, seconds, FEW_REPETITIONS, simulation_costs.QUICK)
+    tests = sum(simulation_costs.claim_seconds(estimator, path.scores) for estimator in estimators)
+    bounds = sum(simulation_costs.bound_seconds(estimator, path.level) for estimator in estimators) / simulation_costs.WHOLE
+    choices = REPETITIONS, FEW_REPETITIONS, simulation_costs.QUICK
+    count = simulation_costs.affordable(choices[0], tests + bounds, *choices[1:])
+    if not count:  # two bounds may take somewhat longer
+        count = simulation_costs.affordable(FEW_REPETITIONS[-1], tests, *choices[1:])
     return certify(path, count) if count else ()
 
 

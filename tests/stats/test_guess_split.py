@@ -248,6 +248,28 @@ def test_no_release_of_up_to_forty_coins_is_refuted_too_often(
     assert worst_chance(refuted, coins, epsilon, delta) <= LEVEL + 1e-7
 
 
+def test_guesses_by_distance_prove_nothing_from_the_order_of_rows() -> None:
+    """Rows of equal scores are sorted by coin: a stable sort would guess them right."""
+    above = 0
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        included = np.arange(100) < draw.binomial(100, 0.5)
+        values = np.where(draw.random(100) < 0.6, 0.0, draw.normal(size=100)) if seed else np.zeros(100)
+        scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 100))
+        bound = OneRun(order="distance").lower_bound(scores, delta=1e-5, confidence=1 - LEVEL, seed=Seed(0)).epsilon
+        above += bound > 0
+        assert seed or bound == 0
+    assert above <= 6, "more with probability 0.014 at 5 %"
+
+
+@pytest.mark.parametrize("share", [0.55, 0.8, 0.97])
+def test_answers_of_which_most_are_the_highest_have_no_long_tail(share: float) -> None:
+    """Right or wrong labels of a good model: the few wrong ones tell most."""
+    values = np.where(np.arange(1000) < 1000 * share, 1.0, 0.0)
+    assert not guess_split.has_long_lower_tail(values)
+    assert guess_split.has_long_lower_tail(-np.random.default_rng(0).exponential(size=1000))
+
+
 @pytest.mark.slow
 def test_guesses_by_distance_hold_against_a_release_that_is_sure_of_some_members() -> None:
     """Members are named with probability 0.1 e^1.5, nonmembers with 0.1: epsilon 1.5, or nearly 0 from the other end."""

@@ -76,12 +76,16 @@ def _without_tails(falling: Array) -> Array:
 def has_long_lower_tail(values: Array) -> bool:
     """Return whether low values spread much more than high ones, as minus losses do: there the lowest tell of hard records.
 
-    If not, guesses are best made in the order of how far a score lies from the cut between the sides: a system that is sure of
-    some of its records and knows nothing of the rest is then judged by these. Coins take no part in the choice.
+    If not, guesses are made in the order of how far a score lies from the cut between the sides: a system that is sure of
+    some of its records and knows nothing of the rest is then judged by these. Where long tails of high scores tell nothing, that
+    proves up to a third less: a scale with two similar tails, such as a logarithm, is better. If more than half of the scores are
+    equal, those are what the system says of records that it does not know, and no tail. Coins take no part in the choice.
 
     >>> has_long_lower_tail(np.array([-9.0, -5.0, -3.0, -1.0, -0.8, -0.7]))
     True
     """
+    if np.unique(values, return_counts=True)[1].max() > len(values) / 2:
+        return False
     low, middle, high = np.quantile(np.clip(values, -LARGE, LARGE), [TAIL_SHARE, 0.5, 1 - TAIL_SHARE])
     return bool(middle - low > TAIL_RATIO * (high - middle) and high > low)
 
@@ -116,13 +120,14 @@ def correct_farthest(values: Array, included: Memberships, guesses: Counts, cut:
     """Return how many of the `guesses[j]` guesses farthest from the cut are right, for each j.
 
     For scores whose size says how sure they are, such as log odds: if a system is sure of some members and of no nonmember,
-    none is guessed to be one before those are used up. Of equally far guesses wrong ones come first, against the attack.
+    none is guessed to be one before those are used up. Of equally far guesses wrong ones come first, against the attack, and of
+    equal scores at the cut nonmembers are those guessed to be members: the order of rows decides nothing.
 
     >>> member = np.array([True, True, False, True])
     >>> correct_farthest(np.array([9.0, 8.0, -0.1, -0.2]), member, np.array([2, 4]), 2).tolist()
     [1, 3]
     """
-    order = np.argsort(-values, kind="stable")
+    order = np.lexsort((included, -values))
     falling = values[order]
     edge = falling[cut - 1] / 2 + falling[cut] / 2 if 0 < cut < len(falling) else 0.0
     is_right = np.asarray(included, dtype=bool)[order] == (np.arange(len(falling)) < cut)
