@@ -116,7 +116,7 @@ def find_path(estimator: Estimator, scores: Scores, *, delta: float, level: floa
 
 
 def quick(path: Path) -> tuple[Certificate, ...]:
-    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if not even twenty tests do."""
+    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if twenty tests do not."""
     estimators = [estimator for attack in path.attacks for estimator in attack]
     tests = sum(simulation_costs.claim_seconds(estimator, path.scores) for estimator in estimators)
     bounds = sum(simulation_costs.bound_seconds(estimator, path.level) for estimator in estimators) / simulation_costs.WHOLE

@@ -77,9 +77,9 @@ def has_long_lower_tail(values: Array) -> bool:
     """Return whether low values spread much more than high ones, as minus losses do: there the lowest tell of hard records.
 
     If not, guesses are made in the order of how far a score lies from the cut between the sides: a system that is sure of
-    some of its records and knows nothing of the rest is then judged by these. Where long tails of high scores tell nothing, that
-    proves up to a third less: a scale with two similar tails, such as a logarithm, is better. If more than half of the scores are
-    equal, those are what the system says of records that it does not know, and no tail. Coins take no part in the choice.
+    some of its records and knows nothing of the rest is then judged by these. Where long tails of high scores tell nothing,
+    that proves up to a third less: a scale with two similar tails, such as a logarithm, is better. If more than half of the
+    scores are equal, those are what the system says of records that it does not know, and no tail. Coins take no part.
 
     >>> has_long_lower_tail(np.array([-9.0, -5.0, -3.0, -1.0, -0.8, -0.7]))
     True
