@@ -185,7 +185,8 @@ def test_a_claim_that_no_coins_reach_is_sent_to_its_accounting_and_a_split_to_co
     (mechanism,) = sample.model().mechanisms
     claim = next(claim for result in sample.run().mechanisms for claim in result.claims)
     unable = Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=None, reason="none")
-    split = replace(sample.model(), mechanisms=(replace(mechanism, claims=(claim,), verdicts=(unable,)),))
+    result = replace(mechanism, claims=(claim,), verdicts=(unable,), outcome=unable.outcome)
+    split = replace(sample.model(), mechanisms=(result,), outcome=unable.outcome)
     assert "in which coins decide who is a member" in _next(split)
     claim_text = str(cover.claim(split, headline(split)))
     assert "A split of the data decided membership" in claim_text and "perfect scores" not in claim_text
