@@ -104,7 +104,8 @@ def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
     from audit.cli import edition
 
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
-    rows = find_undecided(report.kind, has_seed=has_seed, has_log=(folder / "audit.log").is_file())
+    has_bounds, has_log = any(result.all_bounds for result in report.mechanisms), (folder / "audit.log").is_file()
+    rows = find_undecided(report.kind, has_seed=has_seed, has_log=has_log, has_bounds=has_bounds)
     without_secret = (folder / EXTERNAL).is_file() and not (folder / edition.KEY).is_file()
     return [f"figures of {EXTERNAL}"] * without_secret + list(rows)
 

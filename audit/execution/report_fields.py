@@ -45,17 +45,19 @@ OF_RUNS = (
 WITHOUT_SEED = {"false alarms of controls": ("mechanisms.games.attacks.control",)}  # decided if the seed is there
 
 
-def find_undecided(kind: str, *, has_seed: bool, has_log: bool) -> dict[str, tuple[str, ...]]:
+def find_undecided(kind: str, *, has_seed: bool, has_log: bool, has_bounds: bool = True) -> dict[str, tuple[str, ...]]:
     """Return what nothing decides in a report of a kind, and the places that hold it.
 
     Args:
         has_seed: whether the folder holds the seed of all draws.
         has_log: whether it holds the log of the run, with its date.
+        has_bounds: whether the report has bounds, which depend on delta.
     """
     rows = OPEN_PLACES | ({} if has_seed else WITHOUT_SEED)
     if kind == "run":
         rows = {words: places for words, places in rows.items() if words != "title" and (words != "date" or not has_log)}
     else:
         rows = {words: places for words, places in rows.items() if words not in OF_RUNS}
+        rows |= {"seed": ("provenance.seed",)} | ({} if has_bounds else {"delta": ("delta",)})
     elsewhere = "mechanisms" if kind == "table" else "table"
     return {words: places for words, places in rows.items() if not all(place.startswith(elsewhere) for place in places)}

@@ -75,7 +75,8 @@ def passed_in_silence(folder: Path, work: Path, seed: int, most: int | None) -> 
     report = json.loads((work / "report.json").read_text())
     assert verification.check_numbers(work).problems == []
     has_seed = report["provenance"]["seed"] is not None or (work / "private" / "seed").is_file()
-    rows = find_undecided(report["kind"], has_seed=has_seed, has_log=(work / "audit.log").is_file())
+    has_bounds = "ceiling" in json.dumps(report["mechanisms"])
+    rows = find_undecided(report["kind"], has_seed=has_seed, has_log=(work / "audit.log").is_file(), has_bounds=has_bounds)
     named = [place for places in rows.values() for place in places]
     silent, tried = [], 0
     for change, changed in changed_reports(report, seed, most):

@@ -39,6 +39,7 @@ from audit.experiment.line.game import GameOutcome
 
 Difference = tuple[str, Any, Any]  # place, what is written, what follows
 LOG_START = r"(\S+ \S+),\d+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)"
+COLUMNS = ("mechanism", "game", "attack", "run", "canary", "record", "label", "member", "score")  # of scores.parquet
 START_GAP = 120  # seconds between a report's time and the first line of its log
 
 
@@ -66,6 +67,9 @@ def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
     path, tables = folder / "scores.parquet", dict[tuple[str, str, str], tuple[Any, Any]]()
     if path.is_file():
         table = pd.read_parquet(path)
+        columns = [name for name in table if name not in COLUMNS]
+        if columns or table["member"].dtype != bool:
+            return 1, [f"scores.parquet: column {[*columns, 'member'][0]!r} is not as `audit` writes it"]
         first = next(((result.name, game.name) for result in report.mechanisms for game in result.games), ("", ""))
         table = table.assign(
             **{name: part for name, part in zip(("mechanism", "game"), first, strict=True) if name not in table}
@@ -111,6 +115,10 @@ def _files(source: RunSource) -> Iterator[Difference]:
         yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
         times = [datetime.fromisoformat(text).timestamp() for text in (report.created.rstrip("Z"), first[1])]
         yield "created", abs(times[0] - times[1]) <= START_GAP, True
+    keys = [
+        (result.name, game.name, row.scorer) for result in report.mechanisms for game in result.games for row in game.attacks
+    ]
+    yield "attacks in their order", keys, list(source.tables)
     for (training, game_name, attack), (_, member) in source.tables.items():
         path = folder / PRIVATE / f"coins-{training}-{game_name}.safetensors"
         if path.is_file():

@@ -422,6 +422,7 @@ TOP: tuple[Rule, ...] = (
     ("model", model_agrees),
     ("comparisons", comparisons_agree),
     ("gates", gates_agree),
+    ("ledger", lambda at: at.kind == "run" or at.report.ledger is None),
     ("coverage", lambda at: unique(at.report.coverage, "attack_class")),
     ("notes", lambda at: unique(at.report.notes)),
     ("split", lambda at: at.kind != "model" or by_coins(at) or "data split" in "".join(at.report.notes)),
