@@ -32,6 +32,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,15 +210,17 @@ def ask(path: Path, folder: Path | None, release: str | None) -> dict[str, Any]:
     page = read_page(path)
     python = Path(sys.executable) if folder is None else make_environment(page, folder, release)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(
-        [python, __file__, "--page", str(path)],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1)),
-    )
+    with tempfile.TemporaryDirectory() as place:  # some libraries write files into the folder that they run in
+        run = subprocess.run(
+            [python.absolute(), Path(__file__).resolve(), "--page", path.resolve()],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+            cwd=place,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1)),
+        )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if run.returncode:
