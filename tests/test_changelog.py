@@ -60,3 +60,11 @@ def test_commands_of_the_table_exist() -> None:
     named = {name for _, now in ROWS for name in re.findall(r"`audit ([a-z]+)", now)}
     assert named
     assert named <= known
+
+
+def test_the_list_of_moved_modules_leads_from_paths_that_are_gone_to_paths_that_exist() -> None:
+    lines = (ROOT / "docs" / "develop" / "moved-modules.csv").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(",") for line in lines[1:]]
+    assert lines[0] == "0.1.0,now" and len(rows) > 150
+    assert [before for before, _ in rows if _is_module(before)] == []
+    assert [now for _, now in rows if not _is_module(now)] == []
