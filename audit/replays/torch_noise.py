@@ -31,6 +31,7 @@ _RAW_READERS = {
 Coins = tuple[list[Tensor], Tensor]
 _OVERWRITES = ("zero", "fill", "set", "copy", "normal", "")
 _SEED = 982_451_653  # added to the seed of a run: none that a program would give a generator itself
+_FEWEST_SEEDS = 2**24  # of which a drawn one is a secret
 _MOST_SEEDS = 8  # whole numbers that are drawn at once and may be seeds
 
 
@@ -58,6 +59,8 @@ class TorchNoise(TorchDispatchMode):
         self.recorded: list[Coins] | None = None if frozen is None or frozen.seed != recording.seed else frozen.coins
         recording.coins = self.coins
         self._shadows: dict[int, _Shadow] = {}
+        self._few_seeds: set[int] = set()  # drawn among few numbers: whoever tries them all knows the noise
+        self._states: dict[bytes, tuple[Any, Any]] = {}  # of generators, with what was drawn in them
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -156,12 +159,14 @@ class TorchNoise(TorchDispatchMode):
         if isinstance(std, Tensor):
             self.release(std)
         mean_form = self._form(mean) if isinstance(mean, Tensor) else mean
+        generator = by_name.get("generator")
+        state = bytes((torch.default_generator if generator is None else generator).get_state().numpy())
         answer = func(*args, **kwargs)
         deviation = _numbers(std) if isinstance(std, Tensor) else float(std)
         centre = _numbers(mean) if isinstance(mean, Tensor) else float(mean)
         with np.errstate(all="ignore"):
             unit = np.where(np.asarray(deviation) == 0, 0.0, (_numbers(answer) - centre) / deviation)
-        index = self.recording.draw("normal", unit)
+        index = self._indices(unit, state)
         weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
         noise = NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], weight)
         if isinstance(mean_form, NoisyArray):
@@ -173,11 +178,27 @@ class TorchNoise(TorchDispatchMode):
             self.release(answer)  # noise around a mean is a sum with data
         return answer
 
+    def _indices(self, unit: Any, state: bytes) -> Any:
+        """Return the base draws of numbers: those of before, if the generator was in that state before."""
+        values, index = self._states.get(state, (unit.ravel()[:0], np.zeros(0, dtype=np.int64)))
+        size = min(len(values), unit.size)
+        differs = ~np.isclose(unit.ravel()[:size], values[:size], rtol=1e-4, atol=1e-6)
+        count = int(np.argmax(differs)) if differs.any() else size
+        if size and not count:
+            self.recording.gaps.append("numbers of a generator that was in the same state before")
+        fresh = self.recording.draw("normal", unit.ravel()[count:])
+        index = np.concatenate([index[:count], fresh])
+        if len(index) > len(values) or not count:
+            self._states[state] = unit.ravel(), index
+        return index.reshape(unit.shape)
+
     def _is_secret(self, generator: torch.Generator | None) -> bool:
         """Note the seed that noise is drawn by; False if every run has it: then the numbers are constants."""
         seed = (torch.default_generator if generator is None else generator).initial_seed()
         if self.recording.seeds[-1:] != [f"torch {seed}"]:
             self.recording.seeds.append(f"torch {seed}")
+        if seed in self._few_seeds:
+            return False
         if self.recording.public_seeds is not None:
             return f"torch {seed}" not in self.recording.public_seeds
         return seed == _SEED + self.recording.seed or repr(seed) in self.recording.drawn_seeds
@@ -194,8 +215,12 @@ class TorchNoise(TorchDispatchMode):
         if self.recorded is not None and place < len(self.recorded):
             self._repeat(func, answer, terms, self.recorded[place])
         self.coins.append((terms, answer.detach().clone()))
-        if not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
+        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)}
+        is_wide = int(named.get("high", _FEWEST_SEEDS)) - int(named.get("low", 0)) >= _FEWEST_SEEDS
+        if not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS and is_wide:
             self.recording.drawn_seeds.update((repr(number), "") for number in answer.flatten().tolist())
+        elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
+            self._few_seeds.update(answer.flatten().tolist())
         if self._key(answer) in self._shadows:
             self.attach(answer, lift(self.recording, _numbers(answer)))
         return answer
