@@ -115,10 +115,10 @@ def _other_outcomes(program: Program, base: Attempt, claim: ReplayClaim, seconds
 def try_all_outcomes(program: Program, results: list[PairResult], claim: ReplayClaim, seconds: float) -> PairResult | None:
     """Return the result of a pair that was proved and on which an outcome of a decision is not, None if all were tried on some.
 
-    Pairs take turns for so many seconds of the processor; if outcomes are untried after it, that is said of the first.
+    Pairs take turns for so many seconds of the processor; if outcomes are open_outcomes after it, that is said of the first.
     """
     for result in results:
-        if program.outcomes is None or not program.outcomes.untried:
+        if program.outcomes is None or not program.outcomes.open_outcomes:
             return None
         pair = result.data, result.neighbour
         attempts = (replay(program, pair, program.record(pair[0], SEEDS[0], schedule)) for schedule in Schedule)
@@ -126,11 +126,11 @@ def try_all_outcomes(program: Program, results: list[PairResult], claim: ReplayC
         failure = None if base is None else _other_outcomes(program, base, claim, max(seconds / len(results), 0.5))
         if failure is not None:
             return _result(result.name, pair, failure, claim, ReplayVerdict.BOUND)
-    untried = program.outcomes.untried if program.outcomes is not None else {}
-    if not untried:
+    open_outcomes = program.outcomes.open_outcomes if program.outcomes is not None else {}
+    if not open_outcomes:
         return None
-    (site, _), outcome = next(iter(untried))
-    reason = f"{len(untried)} outcomes of decisions were not tried, such as number {outcome} of {site}"
+    (site, _), outcome = next(iter(open_outcomes))
+    reason = f"{len(open_outcomes)} outcomes of decisions were not tried, such as number {outcome} of {site}"
     return replace(results[0], verdict=ReplayVerdict.BOUND, reason=reason, exact=False)
 
 

@@ -68,7 +68,7 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     Tried are the paths of a few seeds, then each of their decisions with another outcome: one path without a bound is enough
     for none.
     """
-    if program.undecided >= _FAILURES or not _only_decides(program, pair[0]):
+    if program.failures >= _FAILURES or not _only_decides(program, pair[0]):
         return None
     bound, claimed, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(3 * _SECONDS)
     codes: list[Code] = []
@@ -89,7 +89,7 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     for outcomes in paths:
         bound = max(bound, min((_coded_loss(program, pair, outcomes, code, claim.delta) for code in codes), default=math.inf))
     if math.isinf(bound):
-        program.undecided += 1
+        program.failures += 1
         return None
     return bound
 

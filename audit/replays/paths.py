@@ -127,11 +127,11 @@ class OutcomeLedger:
     """Which outcomes of decisions were taken on some path of some pair, by line.
 
     Attributes:
-        untried: outcomes that no path has taken, each with how it is forced.
+        open_outcomes: outcomes that no path has taken, each with how it is forced.
     """
 
     def __init__(self, constants: list[Any]) -> None:
-        self.untried: dict[Key, dict[str, Any]] = {}
+        self.open_outcomes: dict[Key, dict[str, Any]] = {}
         self._visits: set[Key] = set()
         self._options_of_lines: set[tuple[str, bytes]] = set()
         self._numbers = [float(item) for item in constants if type(item) in (int, float) and abs(item) < 1e9][:_MOST_NUMBERS]
@@ -149,10 +149,10 @@ class OutcomeLedger:
         decides = bool(self._visits) or "uniform" in base.recording.laws
         for lean in self._leans if decides and seconds is None else ():
             yield self._run(program, base, claim, {"lean": lean, "tail": claim.delta})
-        while self.untried and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
-            key = next(iter(self.untried))
+        while self.open_outcomes and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
+            key = next(iter(self.open_outcomes))
             self._visits.add(key)
-            yield self._run(program, base, claim, self.untried.pop(key))
+            yield self._run(program, base, claim, self.open_outcomes.pop(key))
             count += 1
 
     def _run(self, program: Program, base: Attempt, claim: ReplayClaim, terms: dict[str, Any]) -> Attempt:
@@ -168,17 +168,17 @@ class OutcomeLedger:
                 for i, output in enumerate(np.ravel(entry.output).tolist()):
                     self._take((entry.site, entry.offset), int(output))
                     key = (entry.site, entry.offset), 1 - int(output)
-                    if key not in self._visits and key not in self.untried and key not in new:
+                    if key not in self._visits and key not in self.open_outcomes and key not in new:
                         new |= {key: terms} if (terms := self._flip(recording, place, i, claim)) is not None else {}
             elif entry.kind == CHOICE and entry.log_probabilities is not None:
                 self._take((entry.site, entry.offset), int(entry.output))
                 for option in self._options(entry, claim):
                     key = (entry.site, entry.offset), option
-                    if key not in self._visits and key not in self.untried and key not in new:
+                    if key not in self._visits and key not in self.open_outcomes and key not in new:
                         new[key] = {"outcomes": [*_outcomes(recording, place), option]}
             elif entry.kind == NUMBER and not entry.at_return:
                 new |= self._targets(recording, entry, claim)
-        self.untried = new | self.untried  # what has just been reached comes first
+        self.open_outcomes = new | self.open_outcomes  # what has just been reached comes first
 
     def _options(self, entry: ReleaseEntry, claim: ReplayClaim) -> list[int]:
         """Return the options of a choice that have more than the claimed delta, none if the line's were returned before."""
@@ -199,7 +199,7 @@ class OutcomeLedger:
             for side in (-1, 1):
                 key = (entry.site, entry.offset), (number, side)
                 rows = NoiseRows(value=entry.rows.value - number, index=entry.rows.index, weight=entry.rows.weight)
-                crossing = None if key in self._visits or key in self.untried else _threshold(recording, rows, 0)
+                crossing = None if key in self._visits or key in self.open_outcomes else _threshold(recording, rows, 0)
                 self._visits.add(key)
                 if crossing is not None and (value := self._value_beyond(recording, *crossing, side, claim.delta)) is not None:
                     targets[key] = {"chosen": {**recording.chosen, crossing[0]: value}}
@@ -207,7 +207,7 @@ class OutcomeLedger:
 
     def _take(self, site: tuple[str, int], outcome: int) -> None:
         self._visits.add((site, outcome))
-        self.untried.pop((site, outcome), None)
+        self.open_outcomes.pop((site, outcome), None)
 
     @staticmethod
     def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dict[str, Any] | None:

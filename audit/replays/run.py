@@ -43,7 +43,7 @@ class Program:
         self.seconds = 0.0  # of the longest run
         self.outcomes: Any = None  # ledger of the outcomes of decisions that were taken (`audit.replays.paths`)
         self._is_settled = False  # whether the name `float` is one that keeps noise
-        self.undecided = 0  # pairs with a law of decisions that was not found
+        self.failures = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
