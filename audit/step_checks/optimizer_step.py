@@ -149,8 +149,8 @@ class OptimizerStep:
 def _kept_attributes(model: Any, optimizer: Any) -> Iterator[None]:
     """Put back the attributes of an optimiser, a model and its parameters, and cut lists that its hooks filled.
 
-    A call that fails between forward and backward, such as that of an empty batch, leaves activations in Opacus' hooks, which
-    the next backward would take for its own.
+    A call that fails between forward and backward, such as that of an empty batch, leaves activations and the size of the
+    batch in Opacus' hooks, which the next backward would take for its own.
     """
     modules, parameters = list(model.modules()), list(model.parameters())
     owners = [value for value in (optimizer, *parameters) if hasattr(value, "__dict__")]
@@ -171,6 +171,7 @@ def _kept_attributes(model: Any, optimizer: Any) -> Iterator[None]:
         for module, length in zip(modules, lengths, strict=True):
             if isinstance(value := vars(module).get("activations"), list):
                 del value[length:]
+            vars(module).pop("max_batch_len", None)
         if clip_norm is not None:
             model.max_grad_norm = clip_norm
 
