@@ -140,6 +140,9 @@ def check_text_generator(
             raise DataError(f"generate gave {describe(synthetic)}; expected {TEXT_FORM}, a list of texts")
         return rows
 
+    train.__module__ = str(getattr(generate, "__module__", train.__module__))  # a report names the function of the user
+    train.__qualname__ = str(getattr(generate, "__qualname__", type(generate).__name__))
+
     def score(synthetic: list[str], groups: list[list[str]]) -> Any:
         columns = text_scores(synthetic, public_texts, [group[0] for group in groups])
         return columns if references else columns[:, 0]

@@ -35,7 +35,7 @@ def replay(
         data: a data set, of which neighbours are made; or a list of pairs `(data, neighbour)`.
         epsilon, delta: what is claimed; or else
         mu: of Gaussian differential privacy.
-        adjacency: which data sets are neighbours, "add_remove" (default) or "replace_one".
+        adjacency: which data sets are neighbours, "add_remove" (default), "replace_one" or "zero_out".
         unit: column or key that names the user, if the claim is about all records of a user.
         low, high: ends of the range of a number.
         sampling_seconds: for outputs of the pair that is left open; 0 samples none.

@@ -31,8 +31,10 @@ class Groups:
     two_sided: Array
 
 
-def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
+def remarks(scores: Scores, assumes: frozenset[Assumption], *, own_coins: bool = False) -> tuple[str, ...]:
     """Return what contradicts `assumes`, or the listing of the rows, one sentence each; empty if nothing does.
+
+    `own_coins`: the suite drew the coins itself, and no row of theirs can be missing.
 
     Raises:
         AssumptionError: coins that are said to be fair are off by so much that chance is ruled out, or all rows are copies.
@@ -41,7 +43,11 @@ def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
     groups = _groups(scores.values, scores.included)
     remark_list = [_copies(groups, scores.included)]
     if Assumption.INDEPENDENT_COINS in assumes:
-        remark_list.append(_coins(scores.included, scores.game))
+        remark = _coins(scores.included, scores.game)
+        ending = (
+            "the audit drew them itself: this is chance" if own_coins else "check that every record with a coin is in the table"
+        )
+        remark_list.append(f"{remark}; {ending}" if remark else "")
     if Assumption.INDEPENDENT_TRIALS in assumes:
         remark_list.append(_neighbours(scores.values, scores.included))
     remark_list.append(_ties(groups))
@@ -68,7 +74,7 @@ def _coins(included: Array, game: Game) -> str:
             f"{remark}: memberships were not decided by such coins. Give every record that a coin was drawn for, or state the "
             "game as it was (independent trials need no coins)"
         )
-    return f"{remark}; check that every record with a coin is in the table" if chance < ODD else ""
+    return remark if chance < ODD else ""
 
 
 def _copies(groups: Groups, included: Array) -> str:

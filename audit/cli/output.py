@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from audit.core.evidence import Watched
 from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon
-from audit.core.results import IN_WORDS, AuditReport, MechanismResult
+from audit.core.results import IN_WORDS, AuditReport, GateResult, MechanismResult
 from audit.core.rounding import decimals, down, up
 
 
@@ -84,15 +86,34 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
         with decimals(report.places):
             output.append(_line(result, report))
         output += [f"    {game.name}: {_stopping_text(game.watched)}" for game in result.games if game.watched is not None]
-    output += gate_lines(report)[:3]
+    output += gate_lines(report)
     output += [f"note: {note}" for note in report.notes[:3]]
     return [*output, f"report: {document(folder)}"]
 
 
 def gate_lines(report: AuditReport) -> list[str]:
-    """Return a line for each policy gate that is not met."""
-    figures = [("no figure" if gate.found is None else f"{gate.found:.4g}", gate) for gate in report.policy if not gate.met]
-    return [f"policy gate {gate.gate} not met: found {figure}, limit {gate.limit:g}" for figure, gate in figures]
+    """Return a line for each policy gate."""
+    return [
+        f"policy gate {gate.gate} {'met' if gate.met else 'not met'}: found "
+        f"{'no figure' if gate.found is None else f'{gate.found:.4g}'}, limit {gate.limit:g}{_unmeasured(report, gate)}"
+        for gate in sorted(report.policy, key=lambda gate: gate.met)
+    ]
+
+
+def _unmeasured(report: AuditReport, gate: GateResult) -> str:
+    """Return why there is no figure at a false positive rate that the nonmembers do not resolve; "" if that is not why."""
+    rate_text = re.search(r"tpr@([\d.]+)%|tpr_at_(\d+)_percent", gate.gate)
+    attacks = [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
+    count = max((attack.roc.nonmembers for attack in attacks), default=0)
+    if gate.found is not None or rate_text is None or count == 0:
+        return ""
+    rate = float(rate_text[1] or rate_text[2]) / 100
+    if rate * count >= 1:
+        return ""
+    return (
+        f"; {count} nonmembers measure no false positive rate below 1/{count}: name a higher rate, or give at least "
+        f"{math.ceil(1 / rate - 1e-9)} nonmembers"
+    )
 
 
 def document(folder: Path) -> Path:

@@ -17,7 +17,7 @@ Data = Annotated[
 Epsilon = Annotated[float | None, typer.Option(help="Epsilon that is claimed.")]
 Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
 Mu = Annotated[float | None, typer.Option(help="Mu of Gaussian differential privacy that is claimed, instead of epsilon.")]
-AdjacencyName = Annotated[str, typer.Option(help="Relation of the data sets: add_remove or replace_one.")]
+AdjacencyName = Annotated[str, typer.Option(help="Relation of the data sets: add_remove, replace_one or zero_out.")]
 Unit = Annotated[str | None, typer.Option(help="Column or key that names the user, if the claim is about users.")]
 Low = Annotated[float | None, typer.Option(help="Smallest number of a record. Default: that of the data.")]
 High = Annotated[float | None, typer.Option(help="Largest number of a record. Default: that of the data.")]

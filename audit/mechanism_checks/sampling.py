@@ -41,7 +41,11 @@ class Sampler:
         try:
             inspect.signature(self.function).bind(None, None, **({"size": 1} if self.takes_size else {}))
         except TypeError as error:
-            raise ConfigError(f"the mechanism cannot be called: {error}; expected a function (data, rng) -> output") from error
+            takes = f"{getattr(self.function, '__name__', 'it')}{inspect.signature(self.function)}"
+            raise ConfigError(
+                f"the mechanism cannot be called: {error}; it is {takes}, expected a function (data, rng) -> output: add a "
+                "second argument for a numpy.random.Generator, which it may ignore"
+            ) from error
         except ValueError:
             pass  # of a function that C wrote, which says nothing of its arguments
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from audit import plugins
 from audit.core.errors import ConfigError
-from audit.replays.check import PairResult, ReplayVerdict, check_pair, try_all_outcomes
+from audit.replays.check import SEEDS, PairResult, ReplayVerdict, check_pair, try_all_outcomes
 from audit.replays.claims import ReplayClaim
 from audit.replays.neighbours import NamedPair, PairPool, shrink
+from audit.replays.recording import Schedule
 from audit.replays.run import Program
 
 _SHRINKING_SECONDS = 10.0
@@ -36,7 +37,7 @@ def search(
     loss: the worst is one result more. If some are left open, `decide` says why the worst of them refutes it, or None.
 
     Raises:
-        ConfigError: the function cannot be called.
+        ConfigError: the function cannot be called, or raises in every call, on the data themselves too.
     """
     if not callable(function):
         raise ConfigError(f"the program is a {type(function).__name__}; expected a function (data, rng) -> output")
@@ -50,6 +51,7 @@ def search(
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
+    _refuse_failing(program, pairs)
     if pool is not None and all(result.verdict is ReplayVerdict.PROVED for result in results):
         results += _try_random(program, pool(program.surroundings.constants), results, claim)
         if results[-1].verdict is ReplayVerdict.REFUTED:
@@ -66,6 +68,13 @@ def search(
             verdict = ReplayVerdict.REFUTED
             results.append(replace(worst, verdict=verdict, reason=f"{worst.reason}: {reason}", method="sampling", exact=False))
     return results
+
+
+def _refuse_failing(program: Program, pairs: Sequence[NamedPair]) -> None:
+    errors = (program.record(side, SEEDS[0], Schedule.LATE).error for _, *sides in pairs for side in sides)
+    first = next(errors, None)
+    if first is not None and all(error is not None for error in errors):
+        raise ConfigError(f"the program raised {first} on the data itself, and on every neighbour: there is nothing to compare")
 
 
 def _may_break(result: PairResult, claim: ReplayClaim) -> bool:

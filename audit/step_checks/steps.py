@@ -127,9 +127,24 @@ class FunctionStep:
         """Return the released sum of one call."""
         result, _ = self.call(batch, setting, seed)
         if self.returns == RELEASED_SUM:
-            return {name: to_float64(result[name]) for name in self.params}
+            return {name: self._read(name, result[name]) for name in self.params}
         scale = setting.divisor / self.learning_rate
-        return {name: (to_float64(value) - to_float64(result[name])) * scale for name, value in self.params.items()}
+        return {name: (to_float64(value) - self._read(name, result[name])) * scale for name, value in self.params.items()}
+
+    def _read(self, name: str, value: Any) -> NDArray[np.float64]:
+        """Return a value that the function returned; `ConfigError` if it holds no numbers, or not as many as the parameter."""
+        shape = tuple(np.shape(self.params[name]))
+        try:
+            array = to_float64(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"the step (function) returned a {type(value).__name__} for '{name}'; expected numbers of the shape {shape}"
+            ) from error
+        if array.shape != shape:
+            raise ConfigError(
+                f"the step (function) returned the shape {array.shape} for '{name}'; expected {shape}, as in params"
+            )
+        return array
 
     @property
     def _sample(self) -> Any:

@@ -44,6 +44,7 @@ def noisy_words(texts: list[str], seed: int) -> str:
 def test_a_markov_chain_is_refuted_and_generators_that_keep_their_claim_are_not() -> None:
     leaky = audit.check_text_generator(markov, TEXTS, epsilon=1.0, canaries=120, references=4, seed=1)
     assert leaky.exit_code == 1 and leaky.bound is not None and leaky.bound.epsilon > 2
+    assert leaky.name == f"{__name__}:markov"
     private = audit.check_text_generator(noisy_words, TEXTS, epsilon=1.0, canaries=60, references=4, seed=1)
     assert private.exit_code == 0 and private.bound is not None and private.bound.epsilon <= 1
 

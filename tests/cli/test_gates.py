@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.cli import gates
+from audit.cli import gates, output
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
 from tests.reports import sample
@@ -45,6 +45,9 @@ def test_gates_find_the_largest_figure_and_an_unresolved_rate_is_not_met() -> No
     most = max(p.tpr or 0 for a in report.mechanisms[0].games[0].attacks for p in a.tpr_at if p.target_fpr == 0.01)
     (result,) = gates.gated(report, gates.read([f"tpr@1%<={most / 2:.6f}"])).policy
     assert result.found == most and not result.met
+    few = {"tpr@0.0001%": gates.TprAt(rate=1e-6, limit=0.02)}
+    (line,) = output.gate_lines(gates.gated(report, few))
+    assert "not met: found no figure" in line and "measure no false positive rate below 1/" in line and "at least 1000" in line
     (met,) = gates.gated(report, gates.read(["tpr@1%<=99%"])).policy
     assert met.met
     assert gates.gated(report, {}) is report
@@ -66,6 +69,6 @@ def test_the_exit_code_is_that_of_the_gate(tmp_path: Path, capsys: pytest.Captur
     assert json.loads(capsys.readouterr().out)["policy_met"] is False
     assert answer([*common[:-1], "--gate", "auc<=0.99", "--gate", "tpr@10%<=1%"]) == 1
     plain = capsys.readouterr().out
-    assert "policy gate tpr@10% not met: found 0." in plain and "policy gate max_auc" not in plain
+    assert "policy gate tpr@10% not met: found 0." in plain and "policy gate max_auc met: found 0." in plain
     assert "holds only if membership was decided by independent coins" in plain
     assert answer([*common, "--gate", "auc"]) == 2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 from audit.api.configs import resolve
+from audit.core.errors import ConfigError
 from audit.experiment.line import assemble
 from audit.experiment.plan.disk import bytes_needed
 from tests.tiny import CONFIG
@@ -30,3 +32,8 @@ def test_confidences_that_are_made_of_whole_outputs_have_a_place_on_disk() -> No
     assert per_pair == 3 * 40 + 8 + 1 + 8
     retained = (bytes_of(48, ["lira"]) - bytes_of(24, ["lira"])) / (24 * 9)
     assert retained == 3 * 16 + 8 + 1
+
+
+def test_more_canaries_than_the_pool_holds_are_refused_before_any_room_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match=r"1000000 canaries .* from a pool of \d+ records"):
+        bytes_of(1_000_000, ["lira"])

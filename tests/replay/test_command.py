@@ -143,6 +143,11 @@ def test_values_that_are_declared_public_must_be_equal() -> None:
     assert audit.replay(program, ARRAY, epsilon=1.0, adjacency="replace_one").exit_code == 0
 
 
+def test_a_program_that_fails_on_all_data_is_no_finding() -> None:
+    with pytest.raises(ConfigError, match="the program raised KeyError: 'age' on the data itself"):
+        audit.replay(lambda data, rng: {}["age"], ARRAY, epsilon=1.0)
+
+
 def test_a_claim_is_epsilon_or_mu() -> None:
     with pytest.raises(ConfigError, match="give one of them"):
         audit.replay(noisy_sum, ARRAY)

@@ -238,6 +238,12 @@ def test_refusals_name_what_to_give() -> None:
         check_step(DpSgdStep(), small_parameters(), sample(count=3), noise_multiplier=1, clip_norm=1, divisor=1)
     with pytest.raises(ConfigError, match="keys"):
         checked(lambda params, batch, generator: 3.0)
+    for wrong, message in (
+        (torch.zeros(2), r"the shape \(2,\) for .*; expected \("),
+        ("text", "a str for .*; expected numbers"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            checked(lambda params, batch, generator, wrong=wrong: params | {next(iter(params)): wrong})
     with pytest.raises(ConfigError, match="clip_norm"):
         checked(DpSgdStep(), clip_norm=-1.0)
 

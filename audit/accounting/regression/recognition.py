@@ -131,6 +131,8 @@ def _is_mostly_true(method: Method, answered: Sequence[Result], count: int) -> b
 
 
 def _remark(method: Method, is_named: bool, compared: int, off: Sequence[Result]) -> str:
+    if is_named and method.name == "none":
+        return "no method was tested, as --method none asks: the answers are compared with the brackets alone"
     if is_named:
         note = f" ({method.note})" if method.note else ""
         alternatives = (

@@ -111,7 +111,7 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     by_size = origin.log_odds and settings.estimators is None and granted.for_epsilon(origin.game) == "one_run"
     specs = [{"kind": "one_run", "order": "distance"}] if by_size else settings.estimators
     estimators = granted_estimators(origin.game, specs) if by_coins else ()
-    odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
+    odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)), own_coins=origin.kind == "training")
     budget = Budget(
         delta=settings.delta,
         confidence=settings.confidence,
@@ -163,12 +163,12 @@ def _look(tables: Sequence[Scores], reading: str, *, by_coins: bool) -> Prefligh
     return preflight.look(records, tables[1:], by_coins=by_coins)
 
 
-def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:
+def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption], *, own_coins: bool) -> tuple[Check, ...]:
     """A row for each thing in the scores that does not look like the game they are said to come from."""
     return tuple(
         Check(code="scores", item=table.attack, value=remark, status=Status.GAP)
         for table in tables
-        for remark in plausibility.remarks(table, assumes)
+        for remark in plausibility.remarks(table, assumes, own_coins=own_coins)
     )
 
 

@@ -25,7 +25,7 @@ from audit.event_curves import find_curves
 from audit.execution.code import foreign_modules
 from audit.experiment.games.naming import RecordKey, new_key
 from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment, GameDesign, TrainingDesign
-from audit.experiment.line.assemble_games import check_counts, design_game, named_plugins
+from audit.experiment.line.assemble_games import check_counts, design_game, named_plugins, refuse_beyond_pool
 from audit.experiment.line.parties import by_party
 
 # What an audit will hold in memory at least, so that one which cannot fit is refused before anything is made for it.
@@ -115,6 +115,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
         seed=root,
         key=key or new_key(),
     )
+    refuse_beyond_pool(game_designs, audit_inputs)
     refuse(design, audit_inputs, config.execution.models_per_job)
     return Experiment(
         design=design,

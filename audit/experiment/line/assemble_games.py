@@ -9,10 +9,10 @@ from audit.config.model import GameSpec
 from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
-from audit.core.protocols import Attack, Estimator
+from audit.core.protocols import Attack, Estimator, TensorCanaryMaker
 from audit.experiment.games import stopping
 from audit.experiment.games.own_attacks import check_attack
-from audit.experiment.games.spec import GameDesign, PlannedAttack
+from audit.experiment.games.spec import AuditInputs, GameDesign, PlannedAttack
 
 
 def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
@@ -105,3 +105,16 @@ def check_counts(game_designs: Sequence[GameDesign]) -> None:
                 f"games.{game_design.name}: {game_design.runs} run(s) of {game_design.count} canary give one score; "
                 "raise runs or count"
             )
+
+
+def refuse_beyond_pool(game_designs: Sequence[GameDesign], audit_inputs: AuditInputs) -> None:
+    """Raise `ConfigError` for more canaries than the pool has records, if they are made of those, before planning."""
+    dataset = audit_inputs.dataset
+    for game_design in game_designs:
+        maker, limit = game_design.maker, len(dataset.pool)
+        if game_design.count > limit and not isinstance(maker, TensorCanaryMaker):
+            parameters, seed = audit_inputs.parameters or game_design.count, audit_inputs.seed.child("canaries")
+            try:
+                maker.make(dataset, limit + 1, parameters, seed)
+            except ConfigError:
+                maker.make(dataset, game_design.count, parameters, seed)  # refuses with the number that was asked for

@@ -10,6 +10,7 @@ from audit.bounds.budget import Budget
 from audit.core.access import Access
 from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
+from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.protocols import AttackClass, Gate
 from audit.core.provenance import DataSummary, Engagement, Provenance
@@ -242,6 +243,8 @@ def _games_by_training(games: Sequence[tuple[str, GameResult]]) -> str:
     canaries = sum(game.canaries * game.runs for game in trainings)
     runs = sum(game.runs for game in trainings)
     noun = "canaries" if all(game.choices == 1 for game in trainings) else "secrets"
+    if all(game.inclusion is Inclusion.SPLIT for game in trainings):
+        noun = "records"
     return f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {', '.join(names)}"
 
 

@@ -312,7 +312,8 @@ def _judge(bench: StepUnderTest, check: str, evidence: list[NoiseTest]) -> Findi
     if check == "noise.repeats":
         return pass_finding(check, "Noise differs between calls, between tensors and within them")
     lower = worst.message[0].lower() + worst.message[1:]
-    return pass_finding(check, f"Least of {len(own)} tests of directions: {lower}", worst.ratio, 1.0)
+    message = f"No direction has less noise than claimed, beyond chance; the least likely of {len(own)}: {lower}"
+    return pass_finding(check, message, worst.ratio, 1.0)
 
 
 def _distinct(evidence: list[NoiseTest]) -> list[Sample]:
