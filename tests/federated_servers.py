@@ -55,6 +55,11 @@ class QuietLastRound(Averaging):
         return super().noise() * (self.round < 12)
 
 
+class NoiseByRound(Averaging):
+    def noise(self) -> Array:
+        return np.random.default_rng(self.round).normal(0, self.deviation, len(self.model))
+
+
 class WrongShape(Averaging):
     def release(self) -> Array:
         return super().release()[:-1]

@@ -441,6 +441,14 @@ def test_a_wrong_server_of_somebody_else_s_is_refuted(server: str, overrides: tu
     assert refuted(audited(tmp_path, *overrides, SERVER % server)) == {"released models"}
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("server", "codes"), [("Averaging", set()), ("NoiseByRound", {"noise-seen"})])
+def test_noise_that_trainings_share_makes_an_audit_invalid(server: str, codes: set[str], tmp_path: Path) -> None:
+    several = ("games.clients.scorers=[model_product]", "games.clients.count=60", "games.clients.runs=3")
+    results = audited(tmp_path, *several, SERVER % server)
+    assert failed(results) == codes and refuted(results) == set()
+
+
 @pytest.mark.slow
 def test_a_server_that_releases_no_model_of_its_size_is_named(tmp_path: Path) -> None:
     with pytest.raises(ObservationError, match=r"release\(\) has shape"):

@@ -40,12 +40,13 @@ _SIGNALS = {
     Access.SECURE_SUM: SumProducts.key,
     Access.RELEASED_MODELS: ModelProducts.key,
 }
-_LEVEL = 1e-9  # of a false alarm, in each of three tests
+_LEVEL = 1e-9  # of a false alarm, in each of four tests
 
 
 def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     """Return whether canaries that sent nothing meet the noise that is accounted for, over all rounds, in each, and each alone.
 
+    And whether they meet other noise in each training: a draw that trainings share is known to all who can train.
     Along orthogonal directions their inner products are independent normal draws with the deviation of the noise, so their
     squares add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if
     the party is claimed nothing, or canaries are not orthogonal updates.
@@ -57,28 +58,31 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     values = models.observed.signals.get(key)
     if noise is None or not noise.noise_multiplier or values is None or not canaries.payload.orthogonal:
         return ()
-    energies = np.zeros((values.shape[1], values.shape[2]))
-    counts = np.zeros(values.shape[1])
-    for target in np.flatnonzero(~models.observed.diverged[: game.assignment.runs]):
-        silent = ~np.asarray(game.assignment.included[target : target + 1])[0].astype(bool)
-        energies[silent] += np.square(np.asarray(values[target], dtype=np.float64)[silent] / noise.noise_multiplier)
-        counts += silent
+    targets = np.flatnonzero(~models.observed.diverged[: game.assignment.runs])
+    silent = ~np.asarray(game.assignment.included)[targets].astype(bool)
+    draws = np.where(silent[..., None], np.asarray(values[targets], dtype=np.float64) / noise.noise_multiplier, np.nan)
+    counts, energies = silent.sum(axis=0), np.where(silent[..., None], np.square(draws), 0.0).sum(axis=0)
     energies, counts = energies[counts > 0], counts[counts > 0]
     if not len(counts):
         return ()
-    rounds, draws = int(energies.shape[-1]), int(counts.sum())
+    rounds, total = int(energies.shape[-1]), int(counts.sum())
+    change = (draws[1::2] - draws[: len(draws) // 2 * 2 : 2]) / math.sqrt(2)  # each training is in one pair
+    change = change[(silent[1::2] & silent[: len(silent) // 2 * 2 : 2])]
     by_round, by_canary = energies.sum(axis=0), energies.sum(axis=1) / (counts * rounds)
     quietest = int(np.argmin(by_canary))
     tails = (
-        energy_tail(float(energies.sum()), draws * rounds),
-        energy_tail(float(by_round.min()), draws) * rounds,
+        energy_tail(float(energies.sum()), total * rounds),
+        energy_tail(float(by_round.min()), total) * rounds,
         energy_tail(float(energies[quietest].sum()), int(counts[quietest]) * rounds) * len(counts),
+        energy_tail(float(np.square(change).sum()), change.size) if change.size else 1.0,
     )
-    ratios = [math.sqrt(ratio) for ratio in (energies.sum() / (draws * rounds), by_round.min() / draws, by_canary[quietest])]
+    ratios = [math.sqrt(ratio) for ratio in (energies.sum() / (total * rounds), by_round.min() / total, by_canary[quietest])]
     value = (
-        f"{ratios[0]:.4f} of the accounted for {draws} canaries that sent nothing, {ratios[1]:.4f} in the quietest of {rounds} "
+        f"{ratios[0]:.4f} of the accounted for {total} canaries that sent nothing, {ratios[1]:.4f} in the quietest of {rounds} "
         f"rounds, {ratios[2]:.4f} along the quietest direction"
     )
+    if change.size:
+        value += f", {math.sqrt(np.square(change).mean()):.4f} from one training to the next"
     status = Status.CHECKED if min(tails) > _LEVEL else Status.FAILED
     return (Check(code="noise-seen", item="Noise in what was seen", value=value, status=status),)
 
