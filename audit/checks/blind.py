@@ -1,6 +1,6 @@
 """The first guard: can members be distinguished from nonmembers without the model? Then attack figures are not leakage."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,13 @@ FEWEST = 20
 COMPONENTS = 64
 RANDOM_FEATURES = 300
 PERMUTATIONS = 999
+NEIGHBOURS = 10
+# values that these leave as they are were written with so few digits
+ROUNDINGS: Sequence[Callable[[Array], Array]] = (
+    lambda values: values.astype(np.float16).astype(np.float64),
+    lambda values: values.astype(np.float32).astype(np.float64),
+    lambda values: np.round(values, 3),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,18 +103,32 @@ def _halves(member: Array, generator: np.random.Generator) -> tuple[Array, Array
 
 
 def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
-    """Standardised inputs (their main components if there are many), four summaries of each record, its class."""
+    """Standardised inputs (their main components if there are many), summaries of each record, its class, and its digits.
+
+    Also whether records nearby have its class, which tells wrong labels, and how many of its values fit into fewer digits.
+    """
     from sklearn.decomposition import PCA
 
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+    with np.errstate(over="ignore"):  # what is too large for half precision does not fit into it
+        digits = [(flat == rounding(flat)).mean(axis=1) for rounding in ROUNDINGS]
     summaries = np.stack([flat.mean(axis=1), flat.std(axis=1), flat.min(axis=1), flat.max(axis=1)], axis=1)
     if flat.shape[1] > COMPONENTS:
         solver = PCA(COMPONENTS, svd_solver="randomized", random_state=seed.integer() % 2**32)
         flat = solver.fit_transform(flat) if len(flat) > COMPONENTS else flat[:, :COMPONENTS]
-    blocks = [_standardise(flat), _standardise(summaries)]
+    blocks = [_standardise(flat), _standardise(summaries), _standardise(np.stack(digits, axis=1))]
     if labels is not None:
+        blocks.append(_standardise(_neighbours_of_a_class(blocks[0], labels)))
         blocks.append(_standardise((labels[:, None] == np.unique(labels)[None, :100]).astype(np.float64)))
     return blocks
+
+
+def _neighbours_of_a_class(inputs: Array, labels: Array) -> Array:
+    """Return the share of a record's nearest records that have its label, `(n, 1)`."""
+    from sklearn.neighbors import NearestNeighbors
+
+    finder = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(inputs) - 1), algorithm="brute").fit(inputs)
+    return np.asarray(labels[finder.kneighbors(return_distance=False)] == labels[:, None]).mean(axis=1, keepdims=True)
 
 
 def _standardise(columns: Array) -> Array:
@@ -130,6 +151,7 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
     norms = [np.linalg.norm(prediction, axis=0) for prediction in predictions]  # 0 if labels, say, are all the same
     scales = [np.where(norm > 0, norm, 1.0) for norm in norms]
     success = np.stack([(fit * targets).sum(axis=0) / scale for fit, scale in zip(predictions, scales, strict=True)])
+    success = np.maximum(success, 0.0)  # how far a single column fails says nothing, and would widen the spread
     spread = success.std(axis=1, keepdims=True)
     standing = (success - success.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
     best = standing.max(axis=0)

@@ -255,6 +255,17 @@ def test_differences_that_no_line_separates_are_found_too():
     assert blind.guard(x, None, member, Seed(0)).has_bias
 
 
+@pytest.mark.parametrize(
+    "digits", [lambda x: x.astype(np.float16), lambda x: np.round(x, 3)], ids=["half precision", "3 digits"]
+)
+def test_a_side_that_was_written_with_fewer_digits_is_noticed(digits):
+    random, member = np.random.default_rng(0), np.arange(300) < 150
+    x = random.normal(size=(300, 12)).astype(np.float32)
+    assert not blind.guard(x, None, member, Seed(0)).has_bias
+    x[~member] = digits(x[~member])
+    assert blind.guard(x, None, member, Seed(0)).has_bias
+
+
 def guard_alarms(repetitions: int) -> int:
     alarms = 0
     for i in range(repetitions):
