@@ -128,7 +128,8 @@ def _neighbours_of_a_class(inputs: Array, labels: Array) -> Array:
     from sklearn.neighbors import NearestNeighbors
 
     finder = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(inputs) - 1), algorithm="brute").fit(inputs)
-    return np.asarray(labels[finder.kneighbors(return_distance=False)] == labels[:, None]).mean(axis=1, keepdims=True)
+    shares = np.mean(labels[finder.kneighbors(return_distance=False)] == labels[:, None], axis=1)
+    return np.asarray(shares)[:, None]
 
 
 def _standardise(columns: Array) -> Array:
