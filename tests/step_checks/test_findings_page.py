@@ -80,7 +80,7 @@ def test_a_finding_whose_class_or_source_has_changed_is_to_be_read_again(tmp_pat
     page = tmp_path / "library-1.0.md"
     page.write_text(PAGE, encoding="utf-8")
     (tmp_path / "readings.csv").write_text(
-        "library,number,class,file,fragment\nlibrary,1,violated promise,f.py,n + n\n", encoding="utf-8"
+        "library,number,class,file,fragment,reader\nlibrary,1,violated promise,f.py,n + n,another\n", encoding="utf-8"
     )
     records = findings_tables.read_records(tmp_path)
     for text, expected in (
