@@ -22,16 +22,22 @@ from audit.step_checks.findings import PropertyStatus
 from audit.step_checks.run import check_step
 from audit.zoo._reference import DpSgdStep, small_parameters
 from tests.conformance import test_attacks as conformance
+from tests.conformance import test_canaries
 from tests.conformance.test_canaries import small_dataset
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-CONFORMANCE = {
-    name: function
-    for name, function in inspect.getmembers(conformance, inspect.isfunction)
-    if name.startswith("test_") and "name" in inspect.signature(function).parameters
-}
+
+
+def of_every(tests: Any) -> dict[str, Any]:
+    """The tests of a file that run over every plug-in by its name."""
+    functions = inspect.getmembers(tests, inspect.isfunction)
+    return {name: own for name, own in functions if name.startswith("test_") and "name" in inspect.signature(own).parameters}
+
+
+CONFORMANCE = of_every(conformance)
+CANARY_TESTS = {name: own for name, own in of_every(test_canaries).items() if "secret" not in name and "text" not in name}
 
 
 @pytest.fixture
@@ -66,15 +72,28 @@ def test_a_config_takes_the_scorer_as_the_page_says(margin: str) -> None:
         plugins.build("attacks.scorers", {"kind": margin, "cap": 0})
 
 
-def test_the_canary_of_the_page_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def shifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the page's canary maker, in the folder of canaries as far as imports can tell."""
     (tmp_path / "shifted.py").write_text(CODE[1], encoding="utf-8")
     monkeypatch.setattr(attacks.canaries, "__path__", [*attacks.canaries.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "attacks.canaries.shifted", raising=False)
+    return "shifted"
+
+
+def test_the_canary_of_the_page_is_made(shifted: str) -> None:
     dataset = small_dataset()
-    canaries = plugins.build("attacks.canaries", {"kind": "shifted", "by": 2}).make(dataset, 5, 10, Seed(0))
-    assert canaries.records is not None and canaries.payload.identifiers is not None
-    rows = [int(np.flatnonzero(dataset.pool_index == identifier)[0]) for identifier in canaries.payload.identifiers]
-    assert np.array_equal(canaries.records.inputs, dataset.pool.inputs[rows] + 2)
+    canaries = plugins.build("attacks.canaries", {"kind": shifted, "by": 2}).make(dataset, 5, 10, Seed(0))
+    assert canaries.records is not None
+    rows = [
+        row for record in canaries.records.inputs for row in np.flatnonzero((dataset.pool.inputs + 2 == record).all((1, 2, 3)))
+    ]
+    assert len(set(rows)) == 5
+
+
+@pytest.mark.parametrize("test", sorted(CANARY_TESTS))
+def test_the_canary_of_the_page_conforms(test: str, shifted: str) -> None:
+    CANARY_TESTS[test](name=shifted, **({"count": 24} if "count" in inspect.signature(CANARY_TESTS[test]).parameters else {}))
 
 
 @pytest.mark.slow

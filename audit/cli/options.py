@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from audit.cli.targets import KINDS
+from audit.core.errors import ConfigError
 
 SEED_VARIABLE = "AUDIT_RANDOMISED_SEED"
 
@@ -18,11 +19,18 @@ def _defaults(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from audit import config
 
-        permitted_keys = sorted(str(param.name) for param in context.command.params if param.name not in ("help", "config"))
-        values = config.options(path, permitted_keys)
-        if isinstance(values.get("arguments"), dict):
-            values["arguments"] = json.dumps(values["arguments"])
-        context.default_map = {**(context.default_map or {}), **values}
+        params = {param.opts[0].strip("-").replace("-", "_"): param for param in context.command.params}
+        values = config.options(path, sorted(params.keys() - {"help", "config"}))
+        defaults = {}
+        for key, (value, place) in values.items():
+            text = json.dumps(value) if key == "arguments" and isinstance(value, dict) else value
+            text = [text] if params[key].multiple and not isinstance(text, list) else text
+            try:
+                params[key].process_value(context, text)
+            except (typer.BadParameter, TypeError) as error:
+                raise ConfigError(f"{place}: {key} is {value!r}: {error}") from error
+            defaults[str(params[key].name)] = text
+        context.default_map = {**(context.default_map or {}), **defaults}
     return path
 
 

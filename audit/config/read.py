@@ -139,19 +139,19 @@ def _plain_values(config: Config) -> dict[str, Any]:
     return {key: value for key, value in sections.items() if key != "about" or any(value.values())}
 
 
-def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, Any]:
-    """The values of a YAML file that holds a command's options by name.
+def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, tuple[Any, str]]:
+    """The values of a YAML file that holds a command's options by name, each with its `file:line`.
 
     Raises:
         ConfigError: the file cannot be read, or names an option there is not (with the nearest match).
     """
     raw, lines = _read_yaml(_text(path), path.name)
-    for key in raw:
+    places = {key: f"{path.name}:{lines.get(str(key), 1)}" for key in raw}
+    for key, place in places.items():
         if str(key).replace("-", "_") not in permitted_keys:
-            place = f"{path.name}:{lines.get(str(key), 1)}"
             hint = plugins.hint(str(key), permitted_keys)
             raise ConfigError(f"{place}: unknown option '{key}'.{hint} Allowed here: {', '.join(permitted_keys)}")
-    return {str(key).replace("-", "_"): value for key, value in raw.items()}
+    return {str(key).replace("-", "_"): (value, places[key]) for key, value in raw.items()}
 
 
 def _text(path: Path) -> str:

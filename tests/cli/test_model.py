@@ -320,3 +320,20 @@ def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path
     capsys.readouterr()
     assert answer(["model", "--config", str(config)]) == 2
     assert "Did you mean 'delta'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("confidence: high", "options.yaml:2: confidence is 'high'"),
+        ("runs: 0", "options.yaml:2: runs is 0"),
+        ("jsn: true", "Did you mean 'json'"),
+    ],
+)
+def test_a_wrong_value_in_a_file_of_options_is_named_with_its_line(
+    line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "options.yaml"
+    config.write_text(f"json: true\n{line}\n")
+    assert answer(["model", "--config", str(config)]) == 2
+    assert message in capsys.readouterr().err
