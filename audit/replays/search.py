@@ -71,10 +71,11 @@ def search(
 
 
 def _refuse_failing(program: Program, pairs: Sequence[NamedPair]) -> None:
+    """Raise `ConfigError` for a program that raises the same on all data; an error that tells of the data is a finding."""
     errors = (program.record(side, SEEDS[0], Schedule.LATE).error for _, *sides in pairs for side in sides)
     first = next(errors, None)
-    if first is not None and all(error is not None for error in errors):
-        raise ConfigError(f"the program raised {first} on the data itself, and on every neighbour: there is nothing to compare")
+    if first is not None and all(error == first for error in errors):
+        raise ConfigError(f"the program raised {first} on the data itself, and the same on every neighbour")
 
 
 def _may_break(result: PairResult, claim: ReplayClaim) -> bool:

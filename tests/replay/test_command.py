@@ -147,6 +147,11 @@ def test_a_program_that_fails_on_all_data_is_no_finding() -> None:
     with pytest.raises(ConfigError, match="the program raised KeyError: 'age' on the data itself"):
         audit.replay(lambda data, rng: {}["age"], ARRAY, epsilon=1.0)
 
+    def tells(data: Any, rng: Any) -> None:
+        raise ValueError(f"{len(data)} records")
+
+    assert audit.replay(tells, ARRAY, epsilon=1.0, sampling_seconds=0).exit_code != 0
+
 
 def test_a_claim_is_epsilon_or_mu() -> None:
     with pytest.raises(ConfigError, match="give one of them"):
