@@ -71,7 +71,7 @@ def search(
 
 
 def _refuse_failing(program: Program, pairs: Sequence[NamedPair]) -> None:
-    """Raise `ConfigError` for a program that raises the same on all data; an error that tells of the data is a finding."""
+    """Raise `ConfigError` if a program raises the same error on all data; if it depends on them, that is a finding."""
     errors = (program.record(side, SEEDS[0], Schedule.LATE).error for _, *sides in pairs for side in sides)
     first = next(errors, None)
     if first is not None and all(error == first for error in errors):
