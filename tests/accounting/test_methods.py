@@ -189,8 +189,11 @@ def test_no_accountant_that_is_better_than_renyi_is_accused() -> None:
 
 @pytest.mark.parametrize(("style", "mistake"), sample(PAIRS, 12))
 def test_small_mistakes_are_found_without_a_word_about_the_method(style: str, mistake: str) -> None:
-    found = recognition.compare(answers(MISTAKES[mistake](RIGHT[style])), None).results
+    rows = answers(MISTAKES[mistake](RIGHT[style]))
+    found = recognition.compare(rows, None).results
     assert len(found) >= 2 and all(result.finding is CaseFinding.WRONG for result in found)
+    named = recognition.compare(rows, methods.parse("rdp")).results
+    assert {result.case.id for result in found} <= {result.case.id for result in named}, "a name never weakens the check"
 
 
 def test_the_least_epsilon_of_every_order_is_that_of_a_search() -> None:

@@ -46,19 +46,34 @@ class MethodReport:
 
 
 def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
-    """Return the answers of an accountant held to its method; to the one recognised if `method` is None."""
+    """Return the answers of an accountant held to its method; to the one recognised if `method` is None.
+
+    "rdp" without orders bounds answers from below only: what is recognised in them counts besides, as if nothing were named.
+    """
     answered = [result for result in results if _is_informative(result)]
     is_named = method is not None
     if method is None:
         method, is_partial = recognise(answered)
         answered = [result for result in answered if not is_partial or is_sampled(result.case.asks[0])]
     elif method.name == "rdp" and not method.orders:
-        guess, _ = recognise(answered)
-        if guess is not None and guess.orders and not guess.note and guess.conversion == method.conversion:
-            method = dataclasses.replace(method, orders=guess.orders, note="orders by its answers")
+        return _join(_compare(answered, method, is_named), compare(results, None))
     if method is None:
         remark = "no method was recognised in its answers; name it to have them held to what that method gives: --method rdp"
         return MethodReport(method=None, remark=remark if answered else "")
+    return _compare(answered, method, is_named)
+
+
+def _join(named: MethodReport, recognised: MethodReport) -> MethodReport:
+    """Return what either finds, each answer once."""
+    seen = {result.case.id for result in named.results}
+    further = tuple(result for result in recognised.results if result.case.id not in seen)
+    remark = f"{named.remark}; name orders= and conversion= to hold them to it on both sides"
+    return dataclasses.replace(
+        named, results=named.results + further, remark=f"{remark}. {recognised.remark}" if further else remark
+    )
+
+
+def _compare(answered: Sequence[Result], method: Method, is_named: bool) -> MethodReport:
     intervals = [(result, _interval(method, result, is_named)) for result in answered]
     compared = [(result, ends) for result, ends in intervals if ends is not None]
     floor = 0.0 if is_named else _FARTHEST  # further below is another method, of which an accountant may take the better one
@@ -134,13 +149,9 @@ def _remark(method: Method, is_named: bool, compared: int, off: Sequence[Result]
     if is_named and method.name == "none":
         return "no method was tested, as --method none asks: the answers are compared with the brackets alone"
     if is_named:
-        note = f" ({method.note})" if method.note else ""
-        alternatives = (
-            f"{len(off)} of {plural(compared, 'answer')} are not what it gives"
-            if off
-            else f"{plural(compared, 'answer')} are what it gives"
-        )
-        return f"held to {method}{note}: {alternatives}"
+        given = "at least what it gives" if method.name == "rdp" and not method.orders else "what it gives"
+        part = f"{len(off)} of {plural(compared, 'answer')} are not" if off else f"{plural(compared, 'answer')} are"
+        return f"held to {method}: {part} {given}"
     part = f"{len(off)} are below what it can give" if off else "none is below what it can give"
     return (
         f"{method.note}: {method}; of {plural(compared, 'answer')} {part}. Name it (--method) to hold them to it on both sides"
