@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Collection
 from typing import Any
 
@@ -139,3 +140,20 @@ def both_sides(included: NDArray[Any], user: str) -> None:
             f"{user} got {members} member scores and {len(included) - members} nonmember scores; it needs at least one of "
             "each: check the coins, or plant more canaries"
         )
+
+
+def distinct(data: Any, neighbour: Any, name: str) -> None:
+    """Raise `ConfigError` if a pair that a caller gives is one data set twice: nothing can leak between equal data sets."""
+    content = _bytes(data)
+    if data is neighbour or (content is not None and content == _bytes(neighbour)):
+        raise ConfigError(
+            f"{name} holds one data set twice; give the neighbour a record more, less or another one. Change it in a copy: "
+            "after neighbour = data, or a view of it, a change shows in both"
+        )
+
+
+def _bytes(data: Any) -> bytes | None:
+    try:
+        return pickle.dumps(np.asarray(data) if hasattr(data, "__array__") else data)
+    except (pickle.PicklingError, TypeError, ValueError, AttributeError, RuntimeError):  # then only identity tells
+        return None

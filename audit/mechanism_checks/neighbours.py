@@ -138,7 +138,7 @@ def own_pairs(pairs: Any) -> tuple[Pair, ...]:
     """Return pairs that a caller gives as `(data, neighbour)`.
 
     Raises:
-        ConfigError: there is none, or one is no pair.
+        ConfigError: there is none, or one is no pair, or one data set twice.
     """
     if not isinstance(pairs, Iterable):
         raise ConfigError(f"pairs is a {type(pairs).__name__}; expected a list or a dictionary of (data, neighbour)")
@@ -148,6 +148,7 @@ def own_pairs(pairs: Any) -> tuple[Pair, ...]:
     for name, pair in rows:
         if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
             raise ConfigError(f"pair {name} is {_shape(pair)}; expected (data, neighbour)")
+        checks.distinct(*pair, f"pair {name}")
     return tuple(Pair(data=pair[0], neighbour=pair[1], name=f"pair {name}") for name, pair in rows)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 
@@ -23,11 +24,17 @@ NamedPair = tuple[str, Any, Any]
 
 
 def own_pairs(data: Any) -> list[NamedPair] | None:
-    """Return pairs that a caller gives as `[(data, neighbour), ...]`, or None if it is one data set."""
+    """Return pairs that a caller gives as `[(data, neighbour), ...]`, or None if it is one data set.
+
+    Raises:
+        ConfigError: a pair is one data set twice.
+    """
     if not isinstance(data, list) or not data or not all(isinstance(item, tuple) and len(item) == 2 for item in data):
         return None
     if any(isinstance(part, int | float | complex | bytes) for pair in data for part in pair):
         return None
+    for i, pair in enumerate(data):
+        checks.distinct(*pair, f"pair {i}")
     return [(f"pair {i}", *pair) for i, pair in enumerate(data)]
 
 

@@ -20,7 +20,7 @@ from audit import plugins
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting, to_float64
-from audit.step_checks.tensors import Tensors
+from audit.step_checks.tensors import Tensors, demand_finite
 
 # fields of `Setting` and the attributes of Opacus' optimisers that hold them
 ATTRIBUTES = {"noise_multiplier": "noise_multiplier", "clip_norm": "max_grad_norm", "divisor": "expected_batch_size"}
@@ -53,6 +53,7 @@ class OptimizerStep:
         self._names = {id(value): name for name, value in self.model.named_parameters() if value.requires_grad}
         if not self._names:
             raise ConfigError("no parameter of the model is trainable; a step would release nothing")
+        demand_finite(dict(self.model.named_parameters()))
 
     @property
     def adjustable(self) -> frozenset[str]:

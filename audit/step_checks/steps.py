@@ -15,7 +15,7 @@ from audit import plugins
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
-from audit.step_checks.tensors import Tensors
+from audit.step_checks.tensors import Tensors, demand_finite
 
 PARAMETERS, RELEASED_SUM = "parameters", "sum"
 GENERATORS = ("torch", "numpy", "seed")
@@ -85,6 +85,7 @@ class FunctionStep:
         if not self.params:
             raise ConfigError("params is empty; give a mapping of names to tensors or arrays")
         checks.positive(self.learning_rate, "learning_rate")
+        demand_finite(self.params)
 
     @cached_property
     def adjustable(self) -> frozenset[str]:

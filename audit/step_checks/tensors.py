@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.core.errors import DataError
+
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -21,6 +23,14 @@ def distance(first: Tensors, second: Tensors) -> float:
     """Return the l2 distance over the tensors of `first`; infinite if an entry of either is not finite."""
     with np.errstate(invalid="ignore"):
         return norm({name: first[name] - second[name] for name in first})
+
+
+def demand_finite(tensors: Mapping[str, Any]) -> None:
+    """Raise `DataError` if a parameter is NaN or infinite: every release would be, whatever the records are."""
+    for name, tensor in tensors.items():
+        values = np.asarray(tensor.detach().double().cpu() if hasattr(tensor, "detach") else tensor)
+        if values.dtype.kind in "fc" and not np.isfinite(values).all():
+            raise DataError(f"parameter '{name}' holds NaN or infinite values; check the step from weights that are finite")
 
 
 def spread(shapes: Mapping[str, tuple[int, ...]], size: float) -> Tensors:

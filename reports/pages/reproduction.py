@@ -14,7 +14,7 @@ def reproduce(report: AuditReport) -> Section:
     packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
     rows: list[tuple[Text, ...]] = [
         (say("page.command"), Mono(provenance.command)),
-        *([(say("page.seed"), _seed_text(provenance.seed))] if report.config else []),
+        *([(say("page.seed"), _seed_text(report.kind, provenance.seed))] if report.config else []),
         (
             say("page.code"),
             say("code.commit", version=provenance.version, commit=provenance.code_commit)
@@ -64,8 +64,10 @@ def _origins(report: AuditReport) -> list[Block]:
     return blocks
 
 
-def _seed_text(seed: int | None) -> str:
-    """Return the seed, with what follows if it can be guessed, or the file that holds it."""
+def _seed_text(kind: str, seed: int | None) -> str:
+    """Return the seed, with what follows from it, or the file that holds it."""
     if seed is None:
         return say("page.seed_secret")
+    if kind != "run":  # memberships come from the owner, or from another seed
+        return say("page.seed_of_controls", seed=seed)
     return say("page.seed_public", seed=seed) if seed < SHORTEST_SEED else str(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import tracemalloc
@@ -9,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import audit
 from audit.api.mechanism import neighbouring_pairs
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
+from audit.core.errors import ConfigError
 from audit.mechanism_checks import neighbours, scores
 from audit.stats.bounds import binomial
 from tests.mechanism_checks.controls import additive, statistics
@@ -163,6 +166,15 @@ def test_false_alarms_are_as_rare_as_promised(law: str, repetitions: int) -> Non
     assert binomial.rate_lower(alarms, repetitions, 0.01) <= 0.05, alarms
     if repetitions == 1000:
         print(f"{law}: {alarms} of {repetitions} null audits refuted")
+
+
+@pytest.mark.parametrize("data", [np.ones(3), [1, 2], {"a": np.ones(2)}, "text", torch.ones(2)])
+def test_a_pair_that_is_one_data_set_twice_is_refused(data: Any) -> None:
+    for neighbour in (data, copy.deepcopy(data)):
+        for ask in (audit.mechanism, audit.replay):
+            with pytest.raises(ConfigError, match="pair 0 holds one data set twice"):
+                arguments = {"pairs": [(data, neighbour)]} if ask is audit.mechanism else {"data": [(data, neighbour)]}
+                ask(lambda data, rng: 0.0, epsilon=1.0, **arguments)
 
 
 def test_the_search_finds_the_pair() -> None:

@@ -26,7 +26,9 @@ from reports.formats import json as report_json
 from reports.formats._pipelines import JUnit, Sarif
 from reports.headline import headline, leading
 from reports.pages import cover, document, terms, verdict
+from reports.pages.blocks import Table
 from reports.pages.cover import quotable
+from reports.pages.reproduction import reproduce
 from reports.strength import Strength, bracket_rate, choose_strength
 from reports.tables.report import overview
 from reports.words.language import say, speaking
@@ -396,3 +398,13 @@ def test_an_audit_whose_negative_control_failed_is_nowhere_sound() -> None:
     assert captions and all("had the audit not been void" in caption and "Red:" not in caption for caption in captions)
     plain = terms.texts(document.sections(report))
     assert any("Those of dp_sgd are void" in str(text) for text in plain)
+
+
+@pytest.mark.parametrize(("kind", "follows"), [("run", True), ("model", False), ("training", False), ("table", False)])
+def test_only_a_run_says_that_memberships_follow_from_a_short_seed(kind: str, follows: bool) -> None:
+    report = sample.run()
+    report = replace(report, kind=kind, config="{}", provenance=replace(report.provenance, seed=0))
+    table = reproduce(report).blocks[0]
+    assert isinstance(table, Table)
+    ((text,),) = [row[1:] for row in table.rows if "seed" in str(row[0]).lower()]
+    assert ("who was a member follows from it" in str(text)) is follows and str(text).startswith("0")

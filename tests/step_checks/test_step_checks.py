@@ -236,6 +236,9 @@ def test_a_failure_leaves_a_witness_that_replays(tmp_path: Path) -> None:
 def test_refusals_name_what_to_give() -> None:
     with pytest.raises(DataError, match="at least 8"):
         check_step(DpSgdStep(), small_parameters(), sample(count=3), noise_multiplier=1, clip_norm=1, divisor=1)
+    spoiled = small_parameters() | {"bias": torch.full((2,), torch.nan)}
+    with pytest.raises(DataError, match="parameter 'bias' holds NaN"):
+        check_step(DpSgdStep(), spoiled, sample(), noise_multiplier=1, clip_norm=1, divisor=1)
     with pytest.raises(ConfigError, match="keys"):
         checked(lambda params, batch, generator: 3.0)
     for wrong, message in (
