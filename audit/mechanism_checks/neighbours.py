@@ -148,7 +148,7 @@ def own_pairs(pairs: Any) -> tuple[Pair, ...]:
     for name, pair in rows:
         if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
             raise ConfigError(f"pair {name} is {_shape(pair)}; expected (data, neighbour)")
-        checks.distinct(*pair, f"pair {name}")
+        checks.distinct(pair[0], pair[1], f"pair {name}")
     return tuple(Pair(data=pair[0], neighbour=pair[1], name=f"pair {name}") for name, pair in rows)
 
 

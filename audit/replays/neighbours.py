@@ -34,7 +34,7 @@ def own_pairs(data: Any) -> list[NamedPair] | None:
     if any(isinstance(part, int | float | complex | bytes) for pair in data for part in pair):
         return None
     for i, pair in enumerate(data):
-        checks.distinct(*pair, f"pair {i}")
+        checks.distinct(pair[0], pair[1], f"pair {i}")
     return [(f"pair {i}", *pair) for i, pair in enumerate(data)]
 
 
