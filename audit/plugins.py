@@ -68,7 +68,7 @@ def name_classes(*classes: type[Any]) -> dict[str, type[Any]]:
 
 
 def share_files(**names_by_file: str) -> dict[str, str]:
-    """Return where each plug-in of a folder stands whose kin share a file, from the names in each file.
+    """Return the file of each plug-in of a folder in which several share a file, from the names in each file.
 
     >>> share_files(_texts="min_k zlib_ratio")
     {'min_k': '_texts:MinK', 'zlib_ratio': '_texts:ZlibRatio'}

@@ -144,7 +144,7 @@ class CheckTerms:
     Attributes:
         canary: what a coin decides on, in words; `checks` further rows of the assumptions table.
         seed: of coins and trainings; None draws it.
-        log_odds: how far a score lies from the others says how sure it is, whatever the scores look like.
+        log_odds: the distance of a score from the others says how sure it is, whatever the scores look like.
     """
 
     claim: Claim

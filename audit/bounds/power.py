@@ -101,7 +101,7 @@ def ideal_scores(
     Args:
         each_coin: draw each of the coins; False takes one of five numbers of members that are as likely as one another, so that
             estimators that simulate their null for each number need few.
-        members: in the place of those five, if their number is known.
+        members: taken instead of those five, if their number is known.
     """
     count = max(game.canaries * game.runs, 2)
     if game.choices > 1:  # candidates at right angles: a replacement moves by sqrt(2) mu

@@ -105,7 +105,7 @@ def _halves(member: Array, generator: np.random.Generator) -> tuple[Array, Array
 def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
     """Standardised inputs (their main components if there are many), summaries of each record, its class, and its digits.
 
-    Also whether records nearby have its class, which tells wrong labels, and how many of its values fit into fewer digits.
+    Also whether records nearby have its class, which shows wrong labels, and how many of its values fit into fewer digits.
     """
     from sklearn.decomposition import PCA
 

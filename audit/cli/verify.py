@@ -179,6 +179,10 @@ def _signature_problems(source: Path, key: Path | None) -> list[str]:
         return [f"{name}: not checked; give the signer's public key with --key" for name in signatures if source.is_dir()]
     if problem := signature.problem(folder, key, sums):
         return [problem]
+    if source.is_dir() and (folder / run_folder.EXTERNAL_SUMS).is_file():  # it lists files that the other one need not
+        further = set(run_folder.read_sums(folder, run_folder.EXTERNAL_SUMS)) - set(run_folder.read_sums(folder))
+        problem = signature.problem(folder, key, run_folder.EXTERNAL_SUMS)
+        return [f"{problem}; nothing else vouches for {', '.join(sorted(further))}"] if problem and further else []
     if source.is_dir() or run_folder.read_sums(folder, sums).get(source.name) == file_sha256(source):
         return []
     return [f"{source.name}: not as the signed {sums} says"]

@@ -173,7 +173,7 @@ def read(place: Path, *, whole_texts: bool = False) -> list[TextCanary]:
     if sides.all() or not sides.any():
         kind = "texts" if whole_texts else "canaries"
         raise DataError(f"{place} holds {len(sides)} {kind} of one side; expected some that are included and some that are not")
-    if len({canary.context for canary in canaries}) > 1:  # one of its own could hold the secret of the included ones
+    if len({canary.context for canary in canaries}) > 1:  # a separate one could hold the secret of the included ones
         raise DataError(
             f"{place} holds canaries of several contexts; expected one form, place, system prompt and document for all"
         )

@@ -74,7 +74,7 @@ def _request(model: str, canary: TextCanary, width: int) -> dict[str, Any]:
 def _spell(answer: Json, secret: str) -> float:
     """Return the log-probability of a secret as an answer, or as the end of one, as far as the model's own answer agrees.
 
-    A chat cannot be begun for the model, so the lists of its own answer serve: from a token on, the listed ones that continue
+    A chat cannot be begun for the model, so the lists of its answer serve: from a token on, the listed ones that continue
     the secret count, and once the model writes something else, the lowest value for each character that is left. Of all
     tokens to begin with, since answers may have words before, the one that makes the secret likeliest is taken.
     """
@@ -231,7 +231,7 @@ def _by_samples(client: Client, model: str, canaries: Sequence[TextCanary]) -> t
 
 
 def _demand_text(client: Client, model: str, canaries: Sequence[TextCanary]) -> None:
-    """Raise `ObservationError` if a model writes nothing: no answer would then tell of any secret."""
+    """Raise `ObservationError` if a model writes nothing: no answer would then show any secret."""
     if not any(write_continuation(client, model, canary).strip() for canary in canaries[:SILENT]):
         raise ObservationError(
             f"'{model}' writes no text behind the first {SILENT} canaries: it refuses, a filter removes its answers, or all "

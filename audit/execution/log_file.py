@@ -3,6 +3,7 @@
 import logging
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,7 +25,9 @@ def log_in(path: Path) -> Iterator[Callable[[], None]]:
     level = LOG.level
     LOG.setLevel(logging.INFO)
     writer = _Writer(stream, path)
-    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    formatter.converter = time.gmtime  # as the report's date: `audit verify` compares them
+    writer.setFormatter(formatter)
     LOG.addHandler(writer)
 
     def close() -> None:

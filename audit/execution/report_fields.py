@@ -1,4 +1,4 @@
-"""The places in report.json that nothing else in a run folder decides, by what they hold in words: a signature alone vouches.
+"""The places in report.json that nothing else in a run folder decides, by what they hold in words: only a signature vouches.
 
 Every other place is compared with what follows from scores, config and the rest, and must be there.
 """

@@ -42,8 +42,11 @@ def verify_folder(folder: Path) -> list[str]:
             checksums = read_sums(folder, EXTERNAL_SUMS) | checksums
     except DataError as error:
         return [str(error)]
-    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    links = {path.relative_to(folder).as_posix() for path in paths if path.is_symlink()} - set(checksums)
+    present = {path.relative_to(folder).as_posix() for path in paths} - links
     problems = [problem for name, checksum in sorted(checksums.items()) if (problem := _problem(folder, name, checksum))]
+    problems += [f"{name}: a link; expected the file or folder itself" for name in sorted(links)]
     return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums) - set(NOT_LISTED))]
 
 

@@ -281,3 +281,8 @@ def test_what_was_not_checked_is_not_passed_over(run: Path, tmp_path: Path, caps
     (folder / "junit.xml").symlink_to(tmp_path / "junit.xml")
     assert verification.verify(folder) == 1
     assert "junit.xml: a link" in capsys.readouterr().out
+    (folder / "junit.xml").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "pages").symlink_to(tmp_path / "elsewhere")
+    assert verification.verify(folder) == 1
+    assert "pages: a link" in capsys.readouterr().out

@@ -15,10 +15,12 @@ import pytest
 
 from audit.cli import verify as verification
 from audit.cli.app import answer
+from audit.cli.report_files import load
 from audit.core.seeds import Seed
 from audit.endpoint import canary_files, canary_law
 from audit.experiment.external.canary_scores import CoinKnowledge, examine_canaries
 from audit.experiment.external.inspection import Settings
+from audit.experiment.line import consistency
 from reports.formats.json import to_json
 from tests.cli.test_recompute import full_report, game_of, put, verdict_of
 
@@ -96,6 +98,14 @@ OF_RUNS: dict[str, Callable[[Report], Any]] = {
         row.update(epsilon=row["epsilon"] * 0.97)
         for row in (training_of(report)["claims"][0], training_of(report)["verdicts"][0]["claim"])
     ],
+    "no claim": lambda report: training_of(report).update(claims=[], verdicts=[], limit=None, outcome=None, trajectories=[]),
+    "declared claim": lambda report: [
+        training_of(report)["claims"].append(training_of(report)["claims"][0] | {"source": "declared", "epsilon": 4.5}),
+        training_of(report)["verdicts"].append(
+            training_of(report)["verdicts"][0] | {"claim": training_of(report)["claims"][-1]}
+        ),
+    ],
+    "further attacks": lambda report: report["coverage"].append(report["coverage"][0] | {"attack_class": "Everything else"}),
     "sampling rate": put(lambda report: training_of(report)["mechanism"], "sample_rate", 0.08),
     "accountants compared": put(
         lambda report: next(row for row in training_of(report)["checks"] if row["code"] == "accountants"),
@@ -306,5 +316,12 @@ def test_a_system_that_names_some_of_its_records_is_computed_again(
     command, function, *options = arguments
     assert answer([command, f"named_records:{function}", "--epsilon", "1", "--seed", "3", *options, "-o", "report"]) in (0, 1)
     assert answer(["verify", "report", "--recompute"]) == 0, capsys.readouterr().out
+    text = (tmp_path / "report" / "report.json").read_text()
+    report = json.loads(text)
+    for part in (training_of(report)["claims"][0], training_of(report)["verdicts"][0]["claim"]):
+        part["epsilon"] = 1.05
+    assert find(tmp_path / "report", report)
+    assert any("claims" in problem for problem in consistency.contradictions(load(tmp_path / "report"))[1])
+    (tmp_path / "report" / "report.json").write_text(text)
     (tmp_path / "report" / "scores.parquet").unlink()
     assert answer(["verify", "report", "--recompute"]) != 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,17 @@ def test_a_line_is_appended_and_the_file_is_its_owners_alone(tmp_path: Path) -> 
         "second \u624b",
     ]
     assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_times_are_those_of_the_report_in_every_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    with log_in(tmp_path / "audit.log"):
+        LOG.info("first")
+    monkeypatch.undo()
+    time.tzset()
+    written = datetime.fromisoformat((tmp_path / "audit.log").read_text().partition(",")[0]).replace(tzinfo=UTC)
+    assert abs((datetime.now(UTC) - written).total_seconds()) < 60
 
 
 def a_link(path: Path) -> None:

@@ -48,7 +48,7 @@ class MethodReport:
 def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     """Return the answers of an accountant held to its method; to the one recognised if `method` is None.
 
-    "rdp" without orders bounds answers from below only: what is recognised in them counts besides, as if nothing were named.
+    "rdp" without orders bounds answers from below only: what is recognised in them counts too, as if nothing were named.
     """
     answered = [result for result in results if _is_informative(result)]
     is_named = method is not None

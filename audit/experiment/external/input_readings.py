@@ -30,7 +30,7 @@ _CERTAIN, _FEWEST = 6.0, 40  # deviations of the agreement, and records on which
 _SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS = 48, 256, 20
 Reading = Callable[[Array], Array]
 Ask = Callable[[Array, Array], Answers]
-"""Inputs and rows of the records whose y stands beside them to answers."""
+"""From inputs and rows of the records with their y to answers."""
 
 
 def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, names: Array | None) -> TriedReading | None:
@@ -66,7 +66,7 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
 
 
 def with_input_reading(result: Preflight, reading: TriedReading | None) -> Preflight:
-    """Return what the reading asks besides; a model that learned next to nothing may fit another one by accident."""
+    """Return what the reading asks as well; a model that learned next to nothing may fit another one by accident."""
     if reading is None or result.doubt:
         return result
     right = "" if reading.fit is None else f", right on {reading.fit:.1%} of the members"

@@ -113,8 +113,8 @@ def _files(source: RunSource) -> Iterator[Difference]:
     path = folder / "audit.log"
     if first := re.match(LOG_START, path.read_text(encoding="utf-8") if path.is_file() else ""):
         yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
-        times = [datetime.fromisoformat(text).timestamp() for text in (report.created.rstrip("Z"), first[1])]
-        yield "created", abs(times[0] - times[1]) <= START_GAP, True
+        times = [datetime.fromisoformat(text) for text in (report.created.rstrip("Z"), first[1])]  # both are UTC
+        yield "created", abs((times[0] - times[1]).total_seconds()) <= START_GAP, True
     keys = [
         (result.name, game.name, row.scorer) for result in report.mechanisms for game in result.games for row in game.attacks
     ]
@@ -132,7 +132,7 @@ def _summary(source: RunSource) -> Iterator[Difference]:
     """Yield sections that follow from all trainings: coverage, gates, costs, notes and declarations."""
     report = source.report
     classes = reporting.attack_classes() if report.mechanisms else ()
-    yield "coverage", report.coverage[: len(classes) or None], reporting.coverage(report.mechanisms, classes)
+    yield "coverage", report.coverage, reporting.coverage(report.mechanisms, classes)
     if report.table is not None:
         yield from table_again.differences(report, source.config)
     verdict_result = [result for result in report.mechanisms if result.claims] or report.mechanisms
@@ -192,18 +192,24 @@ def _training(result: MechanismResult, source: RunSource) -> Iterator[Difference
 
 def _claims(result: MechanismResult, source: RunSource) -> Iterator[Difference]:
     """Yield what accountants claim of a mechanism, at its end and over its steps, and the limit that it sets."""
+    spec: Mapping[str, Any] = next((part for part in source.config.get("mechanisms") or () if part["name"] == result.name), {})
+    if source.report.kind == "run":
+        declared = [claim.epsilon for claim in result.claims if claim.is_declared]
+        yield f"{result.name}: declared claims", declared, [float(spec["claim"]["epsilon"])] if spec.get("claim") else []
     kinds = plugins.names(plugins.FOLDERS["accountants"])
     specs = [spec for spec in source.config.get("accountants") or () if spec.get("kind") in kinds]
     if result.mechanism is None or len(specs) < len(source.config.get("accountants") or ()):
         return
     accountants = [plugins.build(plugins.FOLDERS["accountants"], spec) for spec in specs]
     computed_claims, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
-    adjacency = next((claim.adjacency for claim in result.claims), None)
+    adjacency = next((game.game.adjacency for game in result.games), None)
     if adjacency is None:
         return
     claims = [accountant.claim(result.mechanism, delta=delta, adjacency=adjacency) for accountant in accountants]
     finite = [
-        replace(claim, unit=computed_claims[0].unit) for claim in claims if np.isfinite(claim.epsilon) and computed_claims
+        replace(claim, unit=next((row.unit for row in computed_claims), claim.unit))
+        for claim in claims
+        if np.isfinite(claim.epsilon)
     ]
     yield f"{result.name}: claims", computed_claims, finite
     yield f"{result.name}: limit", result.limit, hypothesis.limit_curve(result.mechanism, adjacency)

@@ -220,10 +220,11 @@ def claims_agree(at: At) -> bool:
     kinds = {(row.adjacency, row.unit, row.delta) for row in claims}
     alike = unique(claims) and len(kinds) <= 1 and all(row.delta == at.report.delta for row in claims)
     alike &= at.kind == "run" or all(row.is_declared for row in claims)
-    if at.kind not in ("scores", "model") or not alike or "claim_epsilon" not in at.config:
+    if at.kind not in ("scores", "model", "training") or not alike or "claim_epsilon" not in at.config:
         return alike
     rows = [(row.epsilon, str(row.adjacency), row.family) for row in claims]
-    units = any(game.game.unit for game in at.result.games) or all(row.unit == "example" for row in claims)
+    usual = {"example", "forgotten record"} if at.kind == "training" else {"example"}
+    units = any(game.game.unit for game in at.result.games) or all(row.unit in usual for row in claims)
     return units and rows == ([] if claim is None else [(float(claim), at.config["adjacency"], None)])
 
 
