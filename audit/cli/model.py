@@ -191,6 +191,8 @@ def model(
         options=readers.of(target_kind),
         trains_target=target is None and train is not None,
     )
+    for name in scorer or ():
+        plugins.find(plugins.FOLDERS["scorers"], name, "--scorer")
     folder = output or run_folder.new_folder(Path("runs"), settings.title)
     deliver.demand_new(folder)
     reference_options = ReferenceOptions(

@@ -364,3 +364,7 @@ def test_a_published_epsilon_is_possible_impossible_or_undecided() -> None:
     assert by_claim[2.0].margin == pytest.approx(0.1717, abs=2e-4) and by_claim[1.5].margin == pytest.approx(-0.3282, abs=2e-4)
     middle = (by_claim[2.0].lower + by_claim[2.0].upper) / 2
     assert published.decide(published.PublishedTraining(**usual, epsilon=middle)).exit_code == 3
+
+
+def test_no_method_is_tested_if_none_is_asked_for() -> None:
+    assert recognition.compare([], methods.make("none")).remark.startswith("no method was tested")

@@ -12,7 +12,7 @@ from audit.bounds import plausibility
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.errors import AssumptionError, ConfigError, DataError
-from audit.core.game import Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from tests.marks import slow
@@ -37,6 +37,16 @@ def test_coins_that_cannot_be_fair_are_refused_where_the_bound_needs_them() -> N
     assert bound_scores(members, nonmembers, "independent_trials").remarks == ()
     assert "560 of 1000" in bound_scores(*sides(560, 440)).remarks[0]
     assert bound_scores(*sides(510, 490)).remarks == ()
+
+
+def test_coins_that_the_audit_drew_miss_no_row() -> None:
+    members, nonmembers = sides(41, 79)
+    game, included = Game.of_scores("one_run", 120), np.arange(120) < 41
+    table = Scores(values=np.concatenate([members, nonmembers]), included=included, game=game)
+    coins = frozenset({Assumption.INDEPENDENT_COINS})
+    assert "is in the table" in plausibility.remarks(table, coins)[0]
+    (remark,) = plausibility.remarks(table, coins, own_coins=True)
+    assert "41 of 120 are members" in remark and "this is chance" in remark and "table" not in remark
 
 
 def test_copied_rows_are_refused_and_some_copies_remarked_on() -> None:

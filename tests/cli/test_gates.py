@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from audit.cli import gates, output
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
+from audit.core.game import Inclusion
+from audit.experiment.line import report as reporting
 from tests.reports import sample
 
 
@@ -72,3 +75,12 @@ def test_the_exit_code_is_that_of_the_gate(tmp_path: Path, capsys: pytest.Captur
     assert "policy gate tpr@10% not met: found 0." in plain and "policy gate max_auc met: found 0." in plain
     assert "holds only if membership was decided by independent coins" in plain
     assert answer([*common, "--gate", "auc"]) == 2
+
+
+def test_records_of_a_split_are_no_canaries() -> None:
+    (result,) = sample.model().mechanisms
+    (game,) = result.games
+    for inclusion, noun in ((Inclusion.SPLIT, "records"), (Inclusion.COINS, "canaries")):
+        played = replace(result, games=(replace(game, game=replace(game.game, inclusion=inclusion)),))
+        rows = reporting.coverage([played], reporting.attack_classes())
+        assert any(f" {noun} over 1 training run" in row.done for row in rows)

@@ -337,3 +337,8 @@ def test_a_wrong_value_in_a_file_of_options_is_named_with_its_line(
     config.write_text(f"json: true\n{line}\n")
     assert answer(["model", "--config", str(config)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_misspelt_scorer_is_named_before_a_folder_that_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(["model", "--target", "seen.npz", "--scorer", "lsos", "-o", str(tmp_path)]) == 2
+    assert "lsos" in capsys.readouterr().err
