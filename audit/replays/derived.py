@@ -21,13 +21,26 @@ _SOURCES = ("uniform", "exponential", "sign", "derived")  # draws that serve to 
 
 def is_derivable(recording: Recording, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> bool:
     """True if the operation is one of draws alone that serve to make noise."""
-    if method != "__call__" or ufunc.nout != 1:
+    if method != "__call__" or ufunc.nout != 1 or any(kind.endswith("d->?") for kind in ufunc.types):
         return False
     laws = {recording.laws[i] for item in inputs if holds_noise(item) for i in _names(lift(recording, item)).tolist()}
     noisy = [item for item in inputs if holds_noise(item)]
     single = all(lift(recording, item).weight.shape[-1] == 1 for item in noisy)
     product = ufunc is np.multiply and len(noisy) == 2 and all(not np.any(lift(recording, item).value) for item in noisy)
     return bool(laws) and single and (laws <= set(_SOURCES) or (product and laws <= {*_SOURCES, "normal"}))
+
+
+def is_at_the_edge(recording: Recording, inputs: tuple[Any, ...]) -> bool:
+    """True if a draw is asked whether it equals an end of its range, as before a logarithm: that has probability 0."""
+    first, second = inputs
+    array, number = (lift(recording, first), second) if holds_noise(first) else (lift(recording, second), first)
+    if holds_noise(number) or array.weight.shape[-1] != 1 or not array.weight.all():
+        return False
+    ends = {"uniform": (0.0, 1.0), "exponential": (0.0,)}
+    points = (np.asarray(number, dtype=np.float64) - array.value) / array.weight[..., 0]
+    laws = [recording.laws[i] for i in array.index.ravel().tolist()]
+    points = np.broadcast_to(points, array.shape).ravel()
+    return all(point in ends.get(law, ()) for point, law in zip(points.tolist(), laws, strict=True))
 
 
 def _names(array: NoisyArray) -> Any:

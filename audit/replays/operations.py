@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays.derived import derive, is_derivable
+from audit.replays.derived import derive, is_at_the_edge, is_derivable
 from audit.replays.noisy import OPERATIONS, NoisyArray, holds_noise, join, lift, merge, release_inside
 from audit.replays.recording import EVENT, SELECTION, Array, NoiseRows, Recording, Schedule
 
@@ -95,6 +95,8 @@ def _call(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any
         return _scale(lift(recording, noisy[0]), by, divide=True)
     if ufunc is np.matmul and len(noisy) == 1:
         return _linear(recording, np.matmul, inputs, {})
+    if ufunc in (np.equal, np.not_equal) and is_at_the_edge(recording, inputs):
+        return np.full(np.broadcast_shapes(*map(np.shape, inputs)), ufunc is np.not_equal)[()]
     return NotImplemented
 
 

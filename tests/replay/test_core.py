@@ -264,3 +264,16 @@ def _turned_by_choice(data: Any, rng: Any) -> Any:
 @pytest.mark.parametrize("function", [_turned_by_sign, _turned_by_choice])
 def test_noise_that_is_turned_towards_the_sum_is_never_proved(function: Any) -> None:
     assert replay(function, epsilon=9.0, delta=1e-3).verdict is not ReplayVerdict.PROVED
+
+
+@pytest.mark.parametrize(
+    ("end", "proved"), [(lambda u: u == 0.0, True), (lambda u: u in (0.0, 1.0), True), (lambda u: u == 0.25, False)]
+)
+def test_a_draw_equals_an_end_of_its_range_with_probability_0(end: Any, proved: bool) -> None:
+    def program(data: Any, rng: Any) -> float:
+        u = random.random()
+        while end(u):
+            u = random.random()
+        return len(data) + 5 * math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * random.random())
+
+    assert (replay(program, delta=1e-5).verdict is ReplayVerdict.PROVED) is proved
