@@ -46,7 +46,7 @@ def compare(first: ProgramRun, second: ProgramRun) -> ReplayComparison:
     records = first.recording, second.recording
     gaps = tuple(dict.fromkeys(records[0].gaps + records[1].gaps))
     seeds = records[0].seeds == records[1].seeds
-    if first.error or second.error:
+    if (first.error or second.error) and not (first.error == second.error and first.refuses and second.refuses):
         side = "both" if first.error and second.error else "the data" if first.error else "the neighbour"
         return ReplayComparison(loss=None, error=f"{first.error or second.error} (on {side})", gaps=gaps)
     divergence = records[1].divergence

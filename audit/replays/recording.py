@@ -224,10 +224,15 @@ class Recording:
         return None
 
 
+def is_library(filename: str) -> bool:
+    """Return whether code is that of a library, or of this package, and not the program's."""
+    return any(part in filename for part in _LIBRARIES)
+
+
 def find_place() -> tuple[str, int]:
     """Return `file:line` of the code of the program that is running, and its instruction."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _LIBRARIES):
+    while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}", frame.f_lasti
 

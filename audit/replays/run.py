@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import copy
+import dis
 import inspect
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import imports, operations, surviving
-from audit.replays.recording import Recording, Schedule
+from audit.replays.recording import Recording, Schedule, is_library
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
 
@@ -26,11 +27,17 @@ LOCK = threading.RLock()  # while one thread replays, names of numpy and math ar
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramRun:
-    """What a run recorded, and the atoms of all that it left behind; `error` if it raised one."""
+    """What a run recorded, and the atoms of all that it left behind.
+
+    Attributes:
+        error: its type and text if one was raised.
+        refuses: whether a `raise` of the program's did: then it is an answer, with its content among the atoms.
+    """
 
     recording: Recording
     atoms: tuple[tuple[str, Any], ...]
     error: str | None = None
+    refuses: bool = False
 
 
 class Program:
@@ -86,7 +93,7 @@ class Program:
     def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
-        error, result, context = None, None, contextvars.copy_context()
+        error, result, context, raised = None, None, contextvars.copy_context(), None
         variables = dict(context)
         atoms: list[tuple[str, Any]] = []
         follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
@@ -97,10 +104,12 @@ class Program:
                     result = context.run(self.function, *((data, generator) if self.takes_generator else (data,)))
                     result = context.run(list, result) if inspect.isgenerator(result) else result
                 except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
-                    error = f"{type(problem).__name__}: {problem}"
+                    error, raised = f"{type(problem).__name__}: {problem}", _find_refusal(problem)
             recording.at_return = True
             if error is None:
                 atoms += surviving.leaves(result, "returned")
+            if raised is not None:
+                atoms += surviving.leaves(raised, "raised")
             set_variables = {name.name: item for name, item in context.items() if variables.get(name) is not item}
             table |= {
                 f"variable {name}": item for name, item in set_variables.items() if name != "decimal_context"
@@ -112,12 +121,24 @@ class Program:
                 recording.gaps.append("a seed that the program gives away, and all noise of it")
             atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.perf_counter() - start)
-        return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)
+        return ProgramRun(recording=recording, atoms=tuple(atoms), error=error, refuses=raised is not None)
 
     def plain(self, data: Any, seed: int) -> Any:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
         run = self.run(data, Recording(seed=seed))
         return run.atoms if run.error is None else (("error", run.error),)
+
+
+def _find_refusal(problem: BaseException) -> tuple[Any, ...] | None:
+    """Return what an error holds and where it was raised, None unless a `raise` in the program's own code did, for no other."""
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or problem.__context__ is not None or is_library(trace.tb_frame.f_code.co_filename):
+        return None
+    if dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] != "RAISE_VARARGS":
+        return None
+    return type(problem).__qualname__, trace.tb_frame.f_code.co_filename, trace.tb_lineno, problem.args, vars(problem)
 
 
 def _follow_torch(recording: Recording) -> Any:

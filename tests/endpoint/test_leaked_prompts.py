@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from audit.api import canary_audit
 from audit.cli.app import answer
 from tests.endpoint.stub import Stub, TinyModel, serve
 
@@ -40,9 +41,10 @@ def proven(folder: Path, commitment: str, *, tells: bool, capsys: pytest.Capture
 
 @pytest.mark.parametrize(("secret", "place"), [("email", "system_prompt"), ("card", "documents")])
 def test_a_prompt_that_an_application_tells_is_proven_and_one_that_it_keeps_is_not(
-    secret: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    secret: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "canaries"
+    monkeypatch.setattr(canary_audit, "new_seed", lambda: 2**90 + 7)  # one in twenty draws proves what is not so
     command = ["canaries", "new", str(folder), "--count", "60", "--secret", secret, "--form", "chat", "--place", place]
     assert answer([*command, "--json"]) == 0
     commitment = json.loads(capsys.readouterr().out)["commitment"]

@@ -277,3 +277,33 @@ def test_a_draw_equals_an_end_of_its_range_with_probability_0(end: Any, proved: 
         return len(data) + 5 * math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * random.random())
 
     assert (replay(program, delta=1e-5).verdict is ReplayVerdict.PROVED) is proved
+
+
+def _refuse(error: Exception) -> None:
+    raise error
+
+
+def _hidden_in(data: Any) -> Exception:
+    error = ValueError("few records")
+    error.total = float(np.sum(data))  # type: ignore[attr-defined]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "proved"),
+    [
+        (lambda data: ValueError("few records"), True),
+        (lambda data: ValueError("few records", float(np.sum(data))), False),
+        (_hidden_in, False),
+        (lambda data: ValueError("few") if len(data) > 3 else KeyError("few"), False),
+        (lambda data: float(data), False),
+    ],
+)
+def test_an_error_that_a_release_decides_is_an_answer_with_its_content(error: Any, proved: bool) -> None:
+    def program(data: Any, rng: Any) -> float:
+        noisy = len(data) + rng.laplace()
+        if noisy < 2:
+            _refuse(error(data))
+        return noisy
+
+    assert (replay(program).verdict is ReplayVerdict.PROVED) is proved

@@ -104,32 +104,3 @@ def test_the_best_of_several_runs_costs_what_all_of_them_cost() -> None:
     counts = [int((entry(data, stream, 400_000) < 0).sum()) for data in (np.array([0.0]), np.array([1.0]))]
     assert counts[1] > 0
     assert math.log(counts[0] / counts[1]) == pytest.approx(entry.exact()[0], abs=0.4)
-
-
-def test_a_survey_takes_what_the_same_code_left(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = _survey.survey(["poisson", "same_seed_every_run"], folder=tmp_path)
-    monkeypatch.setattr(_loops, "observe", None)
-    monkeypatch.setattr(_releases, "audit_release", None)
-    assert _survey.survey(["poisson", "same_seed_every_run"], folder=tmp_path) == first
-    monkeypatch.setattr(_survey.code, "digest", lambda: "another code")
-    with pytest.raises(TypeError):
-        _survey.survey(["poisson"], folder=tmp_path)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("damage", ["half", "list", "another name", "another type"])
-def test_what_is_no_kept_row_is_computed_again(tmp_path: Any, damage: str) -> None:
-    (first,) = _survey.survey(["tuning_composed"], folder=tmp_path)
-    (path,) = tmp_path.iterdir()
-    text = path.read_text(encoding="utf-8")
-    damaged = {
-        "half": text[: len(text) // 2],
-        "list": "[]",
-        "another name": text.replace("tuning_composed", "poisson"),
-        "another type": text.replace('"checks": []', '"checks": 3'),
-    }[damage]
-    path.write_text(damaged, encoding="utf-8")
-    assert damaged != text
-    (again,) = _survey.survey(["tuning_composed"], folder=tmp_path)
-    assert (again.name, again.truth, again.checks) == (first.name, first.truth, first.checks)
-    assert _survey.survey(["tuning_composed"], folder=tmp_path) == [again]
