@@ -296,7 +296,7 @@ def _hidden_in(data: Any) -> Exception:
         (lambda data: ValueError("few records", float(np.sum(data))), False),
         (_hidden_in, False),
         (lambda data: ValueError("few") if len(data) > 3 else KeyError("few"), False),
-        (lambda data: float(data), False),
+        (float, False),
     ],
 )
 def test_an_error_that_a_release_decides_is_an_answer_with_its_content(error: Any, proved: bool) -> None:
