@@ -249,15 +249,15 @@ class SimulatedAudit:
 
     Attributes:
         by_coins: coins decide how many members there are.
-        sized: as many members as the audit has; of the same coins, so that both differ in few canaries.
+        by_number: as many members as the audit has; of the same coins, so that both differ in few canaries.
     """
 
     by_coins: Sequence[Scores]
-    sized: Sequence[Scores]
+    by_number: Sequence[Scores]
 
     def views(self, estimator: Estimator) -> Sequence[Scores]:
         """Return the scores of each attack, under the memberships that the estimator is about."""
-        return self.by_coins if _asks_coins(estimator) else self.sized
+        return self.by_coins if _asks_coins(estimator) else self.by_number
 
     def pairs(self, attacks: Sequence[Sequence[Estimator]]) -> list[tuple[Estimator, Scores]]:
         """Return each estimator of each attack with the attack's scores."""

@@ -93,7 +93,7 @@ class Program:
     def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.perf_counter()
         data = copy.deepcopy(data)
-        error, result, context, raised = None, None, contextvars.copy_context(), None
+        error, result, context, refusal = None, None, contextvars.copy_context(), None
         variables = dict(context)
         atoms: list[tuple[str, Any]] = []
         follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
@@ -104,12 +104,12 @@ class Program:
                     result = context.run(self.function, *((data, generator) if self.takes_generator else (data,)))
                     result = context.run(list, result) if inspect.isgenerator(result) else result
                 except (Exception, SystemExit) as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
-                    error, raised = f"{type(problem).__name__}: {problem}", _find_refusal(problem)
+                    error, refusal = f"{type(problem).__name__}: {problem}", _find_refusal(problem)
             recording.at_return = True
             if error is None:
                 atoms += surviving.leaves(result, "returned")
-            if raised is not None:
-                atoms += surviving.leaves(raised, "raised")
+            if refusal is not None:
+                atoms += surviving.leaves(refusal, "raised")
             set_variables = {name.name: item for name, item in context.items() if variables.get(name) is not item}
             table |= {
                 f"variable {name}": item for name, item in set_variables.items() if name != "decimal_context"
@@ -121,7 +121,7 @@ class Program:
                 recording.gaps.append("a seed that the program gives away, and all noise of it")
             atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.perf_counter() - start)
-        return ProgramRun(recording=recording, atoms=tuple(atoms), error=error, refuses=raised is not None)
+        return ProgramRun(recording=recording, atoms=tuple(atoms), error=error, refuses=refusal is not None)
 
     def plain(self, data: Any, seed: int) -> Any:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""

@@ -63,13 +63,13 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     return _compare(answered, method, is_named)
 
 
-def _join(named: MethodReport, recognised: MethodReport) -> MethodReport:
+def _join(report: MethodReport, other: MethodReport) -> MethodReport:
     """Return what either finds, each answer once."""
-    seen = {result.case.id for result in named.results}
-    further = tuple(result for result in recognised.results if result.case.id not in seen)
-    remark = f"{named.remark}; name orders= and conversion= to hold them to it on both sides"
+    seen = {result.case.id for result in report.results}
+    further = tuple(result for result in other.results if result.case.id not in seen)
+    remark = f"{report.remark}; name orders= and conversion= to hold them to it on both sides"
     return dataclasses.replace(
-        named, results=named.results + further, remark=f"{remark}. {recognised.remark}" if further else remark
+        report, results=report.results + further, remark=f"{remark}. {other.remark}" if further else remark
     )
 
 
