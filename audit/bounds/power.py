@@ -148,7 +148,7 @@ def bounds_at(
     mu = tradeoff.gdp_mu(epsilon, question.delta)
     bounds = []
     for draw in range(question.draws):
-        scores = ideal_scores(game, mu, _score_power(draw), mechanism, each_coin=_tests_coins(estimator))
+        scores = ideal_scores(game, mu, _score_power(draw), mechanism, each_coin=asks_coins(estimator))
         bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_estimator_power(draw))
         bounds.append(bound.epsilon)
     return tuple(sorted(bounds))
@@ -173,7 +173,7 @@ class PowerQuery:
         question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
         catches = []
         ideal = functools.partial(ideal_scores, self.game, mu, mechanism=self.mechanism, members=self.members)
-        is_coin = _tests_coins(self.estimator)
+        is_coin = asks_coins(self.estimator)
         step = max(1, MOST_TOGETHER // (self.game.canaries * self.game.runs))
         for part in (draws[begin : begin + step] for begin in range(0, len(draws), step)):
             answers = claim_test.refutes_tables(
@@ -199,7 +199,8 @@ class PowerQuery:
         return False
 
 
-def _tests_coins(estimator: Estimator) -> bool:
+def asks_coins(estimator: Estimator) -> bool:
+    """Return whether an estimator is about coins that decide how many members there are."""
     return Assumption.INDEPENDENT_COINS in estimator.assumes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from audit.core import checks
 from audit.core.claims import Certificate, Claim, Detectable
 from audit.core.errors import ConfigError
 from audit.core.events import Event
-from audit.core.game import Assumption, Game, Inclusion
+from audit.core.game import Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -96,7 +96,7 @@ class Path:
         is_same = len(scores.values) == self.scores and self.game.choices == 1
         return (
             replace(self, members=int(scores.included.sum()))
-            if is_same and not all(map(_asks_coins, self.estimators))
+            if is_same and not all(map(planning.asks_coins, self.estimators))
             else self
         )
 
@@ -120,10 +120,11 @@ def quick(path: Path) -> tuple[Certificate, ...]:
     estimators = [estimator for attack in path.attacks for estimator in attack]
     tests = sum(simulation_costs.claim_seconds(estimator, path.scores) for estimator in estimators)
     bounds = sum(simulation_costs.bound_seconds(estimator, path.level) for estimator in estimators) / simulation_costs.WHOLE
-    choices = REPETITIONS, FEW_REPETITIONS, simulation_costs.QUICK
-    count = simulation_costs.affordable(choices[0], tests + bounds, *choices[1:])
-    if not count:  # two bounds may take somewhat longer
-        count = simulation_costs.affordable(FEW_REPETITIONS[-1], tests, *choices[1:])
+    terms = FEW_REPETITIONS, simulation_costs.QUICK
+    # two bounds may take somewhat longer
+    count = simulation_costs.affordable(REPETITIONS, tests + bounds, *terms) or simulation_costs.affordable(
+        FEW_REPETITIONS[-1], tests, *terms
+    )
     return certify(path, count) if count else ()
 
 
@@ -248,35 +249,30 @@ class SimulatedAudit:
     """Scores of several attacks on one simulated game: the first undisturbed, the others noisier.
 
     Attributes:
-        by_coins: coins decide how many members there are.
-        by_number: as many members as the audit has; of the same coins, so that both differ in few canaries.
+        tables: of estimators that ask that coins decide how many members there are (True), and of the others (False): as many
+            as the audit has, of the same coins, so that both differ in few canaries.
     """
 
-    by_coins: Sequence[Scores]
-    by_number: Sequence[Scores]
+    tables: Mapping[bool, Sequence[Scores]]
 
     def views(self, estimator: Estimator) -> Sequence[Scores]:
         """Return the scores of each attack, under the memberships that the estimator is about."""
-        return self.by_coins if _asks_coins(estimator) else self.by_number
+        return self.tables[planning.asks_coins(estimator)]
 
     def pairs(self, attacks: Sequence[Sequence[Estimator]]) -> list[tuple[Estimator, Scores]]:
         """Return each estimator of each attack with the attack's scores."""
         return [(estimator, self.views(estimator)[index]) for index, attack in enumerate(attacks) for estimator in attack]
 
 
-def _asks_coins(estimator: Estimator) -> bool:
-    return Assumption.INDEPENDENT_COINS in estimator.assumes
-
-
 def _simulated_audit(law: KnownLaw, path: Path, seed: Seed) -> SimulatedAudit:
+    kinds = set(map(planning.asks_coins, path.estimators))
     if path.game.choices > 1:
-        views = _views(_secret_scores(law, path, seed), path, seed)
-        return SimulatedAudit(views, views)
+        return SimulatedAudit(dict.fromkeys(kinds, _views(_secret_scores(law, path, seed), path, seed)))
     count = max(path.scores, 2)
     coins = seed.child("coins").numpy().random(count)
     members = path.members or round(count * path.game.inclusion_probability)
-    sides = coins < path.game.inclusion_probability, np.argsort(coins) < members
-    return SimulatedAudit(*(_views(_coin_scores(law, path, included, seed), path, seed) for included in sides))
+    sides = {True: coins < path.game.inclusion_probability, False: np.argsort(coins) < members}
+    return SimulatedAudit({kind: _views(_coin_scores(law, path, sides[kind], seed), path, seed) for kind in kinds})
 
 
 def _views(best: Scores, path: Path, seed: Seed) -> list[Scores]:
