@@ -21,7 +21,7 @@ from audit.data.members import MemberEvidence
 from audit.experiment.external.external_models import read_again
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.line.preflight import area
-from audit.experiment.line.side_agreement import FAR, Agreement, compare_values
+from audit.experiment.line.side_agreement import FAR, Agreement, compare_classes, compare_ranks
 from audit.stats.scoring.signals import cross_entropy
 
 _POOR, _SEARCH = 0.7, 0.5  # agreement with y on members below which readings are tried, and orders of columns searched for
@@ -128,14 +128,14 @@ def _try(ask: Ask, inputs: Array, rows: Array) -> Agreement | None:
 
 
 def _agree(answers: Answers, rows: Array) -> Agreement | None:
-    """Return how answers agree with y, of classes or numbers; None of other answers."""
+    """Return how answers agree with y, of classes or of numbers by their ranks; None of other answers."""
     if answers.labels is None or answers.form == "losses":
         return None
     truths = np.asarray(answers.labels)[rows]
     if answers.logits is not None:
-        return compare_values(answers.logits[rows].argmax(axis=1), truths)
+        return compare_classes(answers.logits[rows].argmax(axis=1), truths)
     truths = truths.reshape(len(truths), -1).astype(np.float64)
-    return compare_values(np.asarray(answers.errors)[rows] + truths, truths)
+    return compare_ranks(np.asarray(answers.errors)[rows] + truths, truths)
 
 
 def _losses(answers: Answers) -> Array:

@@ -115,9 +115,14 @@ def follow_ranks_alone(records: ReadRecords) -> bool:
     if records.errors is None or records.truths is None or records.truths.shape[1] > MOST_NUMBERS:
         return False
     truths, errors = records.truths[records.included], records.errors[records.included]
-    ranks = compare_numbers(_rank(errors + truths), _rank(truths))
+    ranks = compare_ranks(errors + truths, truths)
     explained = 1 - (errors**2).sum() / max(((truths - truths.mean(axis=0)) ** 2).sum(), 1e-300)
     return ranks is not None and ranks.is_beyond_chance and ranks.strength**2 - max(explained, 0.0) > _RANKS_ALONE
+
+
+def compare_ranks(predictions: Array, truths: Array) -> Agreement | None:
+    """Return the correlation of ranks `(n, d)`, which no single large value decides."""
+    return compare_numbers(_rank(predictions), _rank(truths))
 
 
 def _rank(values: Array) -> Array:
