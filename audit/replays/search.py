@@ -40,7 +40,7 @@ def search(
         ConfigError: the function cannot be called, or raises in every call, on the data themselves too.
     """
     if not callable(function):
-        raise ConfigError(f"the program is a {type(function).__name__}; expected a function (data, rng) -> output")
+        raise ConfigError(f"function: the program is a {type(function).__name__}; expected a function (data, rng) -> output")
     program = Program(function)
     results: list[PairResult] = []
     for i, (name, data, neighbour) in enumerate(pairs):
@@ -75,7 +75,10 @@ def _refuse_failing(program: Program, pairs: Sequence[NamedPair]) -> None:
     errors = (program.record(side, SEEDS[0], Schedule.LATE).error for _, *sides in pairs for side in sides)
     first = next(errors, None)
     if first is not None and all(error == first for error in errors):
-        raise ConfigError(f"the program raised {first} on the data itself, and the same on every neighbour")
+        raise ConfigError(
+            f"function: the program raised {first} on the data itself, and the same on every neighbour; "
+            "give a program (data, rng) -> output that runs on the data"
+        )
 
 
 def _may_break(result: PairResult, claim: ReplayClaim) -> bool:
