@@ -173,7 +173,7 @@ def _run_sections(page: Page) -> list[dict[str, Any]]:
         line = 0
         if section.file:
             package = importlib.util.find_spec(section.file.split("/")[0].removesuffix(".py"))
-            places = package and (package.submodule_search_locations or [package.origin])
+            places = package and (package.submodule_search_locations or [package.origin or ""])
             folders = [Path(place).parent for place in places or []]
             files = [folder / section.file for folder in folders if (folder / section.file).is_file()]
             lines = files[0].read_text(encoding="utf-8").splitlines() if files else []
