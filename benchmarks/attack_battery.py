@@ -60,9 +60,9 @@ def peer_forms(models: View, labels: Array) -> list[tuple[str, Callable[[int, Ar
     p = 1 / (1 + np.exp(-confidence))
     coins = models.included
 
-    def sides(target: int, rest: Array) -> tuple[Array, Array]:
-        values = confidence[rest]
-        result = np.where(coins[rest], values, np.nan), np.where(coins[rest], np.nan, values)
+    def sides(target: int, remaining: Array) -> tuple[Array, Array]:
+        values = confidence[remaining]
+        result = np.where(coins[remaining], values, np.nan), np.where(coins[remaining], np.nan, values)
         for side in result:  # a record without any model on one side takes all of them
             lacking = np.isnan(side).all(axis=0)
             side[:, lacking] = values[:, lacking]
@@ -71,29 +71,29 @@ def peer_forms(models: View, labels: Array) -> list[tuple[str, Callable[[int, Ar
     def density(x: Array, mean: Array, std: Array | float) -> Array:
         return -0.5 * ((x - mean) / std) ** 2 - np.log(std)
 
-    def member_std_for_both(target: int, rest: Array) -> Array:
-        member, nonmember = sides(target, rest)
+    def member_std_for_both(target: int, remaining: Array) -> Array:
+        member, nonmember = sides(target, remaining)
         std = float(np.nanstd(member))
         x = confidence[target]
         return density(x, np.nanmedian(member, axis=0), std) - density(x, np.nanmedian(nonmember, axis=0), std)
 
-    def two_sided(target: int, rest: Array) -> Array:
-        _, nonmember = sides(target, rest)
+    def two_sided(target: int, remaining: Array) -> Array:
+        _, nonmember = sides(target, remaining)
         return -density(confidence[target], np.nanmedian(nonmember, axis=0), float(np.nanstd(nonmember)))
 
-    def two_sided_own(target: int, rest: Array) -> Array:
-        _, nonmember = sides(target, rest)
-        own = np.nanstd(nonmember, axis=0) + 1e-6
-        return -density(confidence[target], np.nanmean(nonmember, axis=0), own)
+    def two_sided_own(target: int, remaining: Array) -> Array:
+        _, nonmember = sides(target, remaining)
+        spread = np.nanstd(nonmember, axis=0) + 1e-6
+        return -density(confidence[target], np.nanmean(nonmember, axis=0), spread)
 
-    def plain_mean(target: int, rest: Array) -> Array:
-        return np.asarray(np.log(p[target] / p[rest].mean(axis=0)))
+    def plain_mean(target: int, remaining: Array) -> Array:
+        return np.asarray(np.log(p[target] / p[remaining].mean(axis=0)))
 
-    def count(target: int, rest: Array) -> Array:
-        return -coins[rest].sum(axis=0).astype(np.float64)
+    def count(target: int, remaining: Array) -> Array:
+        return -coins[remaining].sum(axis=0).astype(np.float64)
 
-    def quantised(target: int, rest: Array) -> Array:
-        ratios = p[target] / p[rest].mean(axis=0)
+    def quantised(target: int, remaining: Array) -> Array:
+        ratios = p[target] / p[remaining].mean(axis=0)
         population = np.sort(ratios[~coins[target]][:2000])
         return np.searchsorted(population, ratios, side="right") / len(population)
 

@@ -74,13 +74,13 @@ def main() -> None:
             theirs[name] = result
             print(row(f"SACRO-ML: {name}", result, "", (time.process_time() - began) / len(targets), True), flush=True)
     print("\nours minus theirs, target by target: mean ± standard error")
-    for own, peer in COUNTERPARTS:
-        gaps = figures(ours[own]) - figures(theirs[peer])
+    for attack_name, peer in COUNTERPARTS:
+        gaps = figures(ours[attack_name]) - figures(theirs[peer])
         cells = [f"{gap.mean():+.4f} ± {gap.std(ddof=1) / len(gap) ** 0.5:.4f}" for gap in gaps.T]
-        print(f"| {own} | {peer} | " + " | ".join(cells) + " |")
+        print(f"| {attack_name} | {peer} | " + " | ".join(cells) + " |")
 
 
-def figures(found: leave_one_out.LeaveOneOut) -> Array:
+def figures(scored: leave_one_out.LeaveOneOut) -> Array:
     """AUC, TPR at 1 % and at 0.1 % FPR of each target, `(targets, 3)`."""
     return np.array(
         [
@@ -88,7 +88,7 @@ def figures(found: leave_one_out.LeaveOneOut) -> Array:
                 roc.auc(values[coins], values[~coins]),
                 *(leave_one_out.tpr_at(values[coins], values[~coins], fpr) for fpr in leave_one_out.FPRS),
             ]
-            for values, coins in zip(found.values, found.included, strict=True)
+            for values, coins in zip(scored.values, scored.included, strict=True)
         ]
     )
 

@@ -73,12 +73,12 @@ def outputs_alone(view: View) -> View:
 
 
 def cells(rows: dict[str, AttackFigure]) -> str:
-    own = rows["auto"]
+    auto_row = rows["auto"]
     best = max((row for row in rows.values() if row.attack != "auto"), key=lambda row: row.mean)
-    ahead = own.mean >= best.mean  # gaps of the table are to the highest mean
-    gap, error = (-best.gap, best.gap_error) if ahead else (own.gap, own.gap_error)
+    ahead = auto_row.mean >= best.mean  # gaps of the table are to the highest mean
+    gap, error = (-best.gap, best.gap_error) if ahead else (auto_row.gap, auto_row.gap_error)
     distance = "ahead" if ahead else f"{gap / error:+.1f}"
-    return f"{own.mean:.3f} ± {own.error:.3f} | {best.attack} {best.mean:.3f} | {gap:+.3f} ± {error:.3f} | {distance}"
+    return f"{auto_row.mean:.3f} ± {auto_row.error:.3f} | {best.attack} {best.mean:.3f} | {gap:+.3f} ± {error:.3f} | {distance}"
 
 
 if __name__ == "__main__":

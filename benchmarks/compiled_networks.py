@@ -64,36 +64,37 @@ def wide() -> nn.Module:
 def problems() -> dict[str, TrainingJob]:
     """What is trained, by name."""
 
-    def made(model: dict[str, Any], models: int, batch: int, steps: int) -> TrainingJob:
+    def make_job(model: dict[str, Any], models: int, batch: int, steps: int) -> TrainingJob:
         return job(digits(image=True), model, models=models, batch=batch, steps=steps, optimizer=SGD)
 
-    small, own = {"factory": "ensemble_peers:small_cnn"}, "compiled_networks"
+    small, module = {"factory": "ensemble_peers:small_cnn"}, "compiled_networks"
     return {
-        "small CNN, batch 64, N = 16": made(small, 16, 64, 20),
-        "the same, N = 1": made(small, 1, 64, 80),
-        "the same, batch 16, N = 16": made(small, 16, 16, 40),
-        "the same, batch 256, N = 8": made(small, 8, 256, 12),
-        "kind: cnn, batch 200, N = 8": made({"kind": "cnn"}, 8, 200, 12),
-        "Opacus' MNIST example, batch 64, N = 8": made({"factory": f"{own}:opacus_mnist"}, 8, 64, 12),
-        "LeNet-5, batch 64, N = 8": made({"factory": f"{own}:lenet"}, 8, 64, 12),
-        "three convolutions with GroupNorm, batch 64, N = 4": made({"factory": f"{own}:normalised"}, 4, 64, 8),
-        "torch's MNIST example, batch 64, N = 2": made({"factory": f"{own}:wide"}, 2, 64, 6),
+        "small CNN, batch 64, N = 16": make_job(small, 16, 64, 20),
+        "the same, N = 1": make_job(small, 1, 64, 80),
+        "the same, batch 16, N = 16": make_job(small, 16, 16, 40),
+        "the same, batch 256, N = 8": make_job(small, 8, 256, 12),
+        "kind: cnn, batch 200, N = 8": make_job({"kind": "cnn"}, 8, 200, 12),
+        "Opacus' MNIST example, batch 64, N = 8": make_job({"factory": f"{module}:opacus_mnist"}, 8, 64, 12),
+        "LeNet-5, batch 64, N = 8": make_job({"factory": f"{module}:lenet"}, 8, 64, 12),
+        "three convolutions with GroupNorm, batch 64, N = 4": make_job({"factory": f"{module}:normalised"}, 4, 64, 8),
+        "torch's MNIST example, batch 64, N = 2": make_job({"factory": f"{module}:wide"}, 2, 64, 6),
     }
 
 
-def spent(one: TrainingJob, settings: ScheduleSettings) -> float:
+def spent(training: TrainingJob, settings: ScheduleSettings) -> float:
     """CPU seconds of a step of one model."""
-    nothing = replace(one, mechanism=replace(one.mechanism, count=0))
-    full = seconds(lambda: train(one, silent, settings)) - seconds(lambda: train(nothing, silent, settings))
-    return max(full, 1e-9) / len(one.seeds) / one.steps
+    nothing = replace(training, mechanism=replace(training.mechanism, count=0))
+    full = seconds(lambda: train(training, silent, settings)) - seconds(lambda: train(nothing, silent, settings))
+    return max(full, 1e-9) / len(training.seeds) / training.steps
 
 
-def show(name: str, one: TrainingJob, repeats: int) -> None:
+def show(name: str, training: TrainingJob, repeats: int) -> None:
     """Prints one row."""
-    rounds = [(spent(one, ScheduleSettings()), spent(one, COMPILED)) for _ in range(repeats + 1)][1:]  # the first warms caches
+    rounds = [(spent(training, ScheduleSettings()), spent(training, COMPILED)) for _ in range(repeats + 1)]
+    rounds = rounds[1:]  # the first warms caches
     slow, fast = (statistics.median(side) for side in zip(*rounds, strict=True))
     ratios = sorted(first / second for first, second in rounds)
-    share = operations(one) / fast / matmul_peak() / 1e9
+    share = operations(training) / fast / matmul_peak() / 1e9
     spread = f"{statistics.median(ratios):.1f} ({ratios[0]:.1f} to {ratios[-1]:.1f})"
     print(f"| {name} | {1e6 * slow:.0f} | {1e6 * fast:.0f} | {spread} | {share:.0%} |", flush=True)
 

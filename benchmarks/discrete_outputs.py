@@ -74,21 +74,21 @@ def rounded(digits: int) -> Callable[[Array], Array]:
     return shown
 
 
-def whole(probabilities: Array) -> Array:
+def all_at_once(probabilities: Array) -> Array:
     return probabilities
 
 
 Row = tuple[Callable[[], Data], Callable[[int], Any], Callable[[Array], Array]]
 ROWS: Mapping[str, Row] = {
-    "tree": (digits, lambda seed: DecisionTreeClassifier(random_state=seed), whole),
-    "pruned tree": (digits, lambda seed: DecisionTreeClassifier(min_samples_leaf=3, random_state=seed), whole),
-    "forest": (digits, lambda seed: RandomForestClassifier(100, random_state=seed), whole),
-    "small forest": (digits, lambda seed: RandomForestClassifier(10, random_state=seed), whole),
-    "imbalanced forest": (imbalanced, lambda seed: RandomForestClassifier(50, random_state=seed), whole),
-    "bagging": (cancer, lambda seed: BaggingClassifier(n_estimators=25, random_state=seed), whole),
-    "5-NN": (digits, lambda _: KNeighborsClassifier(5), whole),
-    "15-NN": (digits, lambda _: KNeighborsClassifier(15), whole),
-    "naive Bayes": (digits, lambda _: GaussianNB(), whole),
+    "tree": (digits, lambda seed: DecisionTreeClassifier(random_state=seed), all_at_once),
+    "pruned tree": (digits, lambda seed: DecisionTreeClassifier(min_samples_leaf=3, random_state=seed), all_at_once),
+    "forest": (digits, lambda seed: RandomForestClassifier(100, random_state=seed), all_at_once),
+    "small forest": (digits, lambda seed: RandomForestClassifier(10, random_state=seed), all_at_once),
+    "imbalanced forest": (imbalanced, lambda seed: RandomForestClassifier(50, random_state=seed), all_at_once),
+    "bagging": (cancer, lambda seed: BaggingClassifier(n_estimators=25, random_state=seed), all_at_once),
+    "5-NN": (digits, lambda _: KNeighborsClassifier(5), all_at_once),
+    "15-NN": (digits, lambda _: KNeighborsClassifier(15), all_at_once),
+    "naive Bayes": (digits, lambda _: GaussianNB(), all_at_once),
     "SVM, two digits": (digits, lambda seed: SVC(C=10, probability=True, random_state=seed), rounded(2)),
     "network, label": (digits, network, top_label),
     "network, two digits": (digits, network, rounded(2)),
@@ -97,13 +97,13 @@ ROWS: Mapping[str, Row] = {
 
 HELD_OUT: Mapping[str, Row] = {
     "AdaBoost": (cancer, lambda seed: AdaBoostClassifier(n_estimators=25, random_state=seed), rounded(2)),
-    "extra trees": (digits, lambda seed: ExtraTreesClassifier(50, random_state=seed), whole),
-    "shallow tree": (cancer, lambda seed: DecisionTreeClassifier(max_depth=4, random_state=seed), whole),
-    "weighted 5-NN": (digits, lambda _: KNeighborsClassifier(5, weights="distance"), whole),
-    "1-NN": (digits, lambda _: KNeighborsClassifier(1), whole),
-    "9-NN": (cancer, lambda _: KNeighborsClassifier(9), whole),
+    "extra trees": (digits, lambda seed: ExtraTreesClassifier(50, random_state=seed), all_at_once),
+    "shallow tree": (cancer, lambda seed: DecisionTreeClassifier(max_depth=4, random_state=seed), all_at_once),
+    "weighted 5-NN": (digits, lambda _: KNeighborsClassifier(5, weights="distance"), all_at_once),
+    "1-NN": (digits, lambda _: KNeighborsClassifier(1), all_at_once),
+    "9-NN": (cancer, lambda _: KNeighborsClassifier(9), all_at_once),
     "Bernoulli naive Bayes": (digits, lambda _: BernoulliNB(binarize=0.5), rounded(3)),
-    "naive Bayes, cancer": (cancer, lambda _: GaussianNB(), whole),
+    "naive Bayes, cancer": (cancer, lambda _: GaussianNB(), all_at_once),
     "boosted trees, two digits": (
         cancer,
         lambda seed: HistGradientBoostingClassifier(max_iter=20, random_state=seed),
@@ -161,8 +161,8 @@ def _row(table: Any, attack: str, figure: str) -> Any:
 
 def _lead(table: Any, rival: str, figure: str) -> str:
     """By how many standard errors `auto` is ahead of a rival."""
-    own, other = _row(table, "auto", figure), _row(table, rival, figure)
-    lead, error = own.gap - other.gap, max(own.gap_error, other.gap_error)
+    auto_row, rival_row = _row(table, "auto", figure), _row(table, rival, figure)
+    lead, error = auto_row.gap - rival_row.gap, max(auto_row.gap_error, rival_row.gap_error)
     return "=" if lead == 0 and error == 0 else f"{lead / max(error, 1e-12):+.1f}"
 
 

@@ -75,11 +75,11 @@ def measured(name: str, game: str, chosen: argparse.Namespace) -> dict[str, Arra
     models = Models(logits=np.asarray(view["logits"], np.float64), labels=labels, included=np.asarray(view.included, bool))
     rows = evenly(chosen.models, chosen.targets)
 
-    def own(spec: Mapping[str, object]) -> leave_one_out.LeaveOneOut:
+    def score_ours(spec: Mapping[str, object]) -> leave_one_out.LeaveOneOut:
         attack = plugins.build("attacks.scorers", dict(spec))
         return leave_one_out.leave_one_out(attack, view, labels, Seed(0), rows)
 
-    ours = {f"ours: {attack}": partial(own, spec) for attack, spec in OURS[game].items() if attack not in chosen.without}
+    ours = {f"ours: {attack}": partial(score_ours, spec) for attack, spec in OURS[game].items() if attack not in chosen.without}
     path = chosen.out / f"ours-{game}-{stem(name, chosen)}-{chosen.targets}-{version()}.npz"
     results = kept_figures(path, ours, models)
     peers = other_packages(name, game, chosen, models, rows)
@@ -166,7 +166,7 @@ def differences(game: str, results: Mapping[str, Mapping[str, Array]]) -> str:
             if np.isnan(rows[best][:, place]).any():
                 continue
             ours = [rows.get(f"ours: {name}") for name in OURS[game]]
-            cells = ["not run" if own is None else _difference(own[:, place] - rows[best][:, place]) for own in ours]
+            cells = ["not run" if values is None else _difference(values[:, place] - rows[best][:, place]) for values in ours]
             lines.append(f"| {data} | {figure} | {best} ({_number(rows[best][:, place].mean())}) | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

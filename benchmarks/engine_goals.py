@@ -128,40 +128,41 @@ def either_way(opacus: float, vmap: float) -> dict[str, float]:
 def rows(quick: bool) -> dict[str, Row]:
     """The rows that have ratios, by name."""
 
-    def made(model: Mapping[str, Any], image: bool, models: int, batch: int, steps: int) -> TrainingJob:
+    def make_job(model: Mapping[str, Any], image: bool, models: int, batch: int, steps: int) -> TrainingJob:
         count = 2 if quick else steps
         return job(digits(image=image), dict(model), models=models, batch=batch, steps=count, optimizer=SGD)
 
-    small, own = {"factory": "ensemble_peers:small_cnn"}, "engine_goals"
+    small, module = {"factory": "ensemble_peers:small_cnn"}, "engine_goals"
     wrn = {"kind": "wide_resnet", "depth": 10, "widen": 2, "groups": 8}
     vit = {"kind": "vit", "patch": 7, "width": 64, "depth": 3, "heads": 4}
     return {
         "mlp": Row(
-            title="32 MLPs 64-64-10, batch 128", job=made({"kind": "mlp", "hidden": [64]}, False, 32, 128, 60), loop_models=6,
+            title="32 MLPs 64-64-10, batch 128",
+            job=make_job({"kind": "mlp", "hidden": [64]}, False, 32, 128, 60), loop_models=6,
             goals={"Opacus": 13.0, "compiled": 40.0, "vmap": 10.0, "privacy": 1.3, "privacy, compiled": 1.4}, anchors=(4, 32),
         ),
         "cnn64": Row(
-            title="16 CNNs, batch 64", job=made(small, True, 16, 64, 24), loop_models=2,
+            title="16 CNNs, batch 64", job=make_job(small, True, 16, 64, 24), loop_models=2,
             goals=either_way(4.0, 2.0), anchors=(4, 16),
         ),
         "cnn256": Row(
-            title="8 CNNs, batch 256", job=made(small, True, 8, 256, 12), loop_models=1,
+            title="8 CNNs, batch 256", job=make_job(small, True, 8, 256, 12), loop_models=1,
             goals=either_way(3.0, 1.6), anchors=(4, 8),
         ),
-        "wrn": Row(title="one WRN-10-2, batch 64", job=made(wrn, True, 1, 64, 16), loop_models=1, goals={"Opacus": 1.5}),
-        "vit": Row(title="one ViT, batch 64", job=made(vit, True, 1, 64, 48), loop_models=1, goals={"Opacus": 1.5}),
+        "wrn": Row(title="one WRN-10-2, batch 64", job=make_job(wrn, True, 1, 64, 16), loop_models=1, goals={"Opacus": 1.5}),
+        "vit": Row(title="one ViT, batch 64", job=make_job(vit, True, 1, 64, 48), loop_models=1, goals={"Opacus": 1.5}),
         "head": Row(
-            title="16 heads on a frozen backbone, batch 64", job=made({"factory": f"{own}:Frozen"}, True, 16, 64, 62),
+            title="16 heads on a frozen backbone, batch 64", job=make_job({"factory": f"{module}:Frozen"}, True, 16, 64, 62),
             loop_models=1, goals={"Opacus": 20.0},
         ),
         "lora": Row(
-            title="16 LoRAs on a transformer, batch 32", job=made({"factory": f"{own}:Adapted"}, True, 16, 32, 48),
+            title="16 LoRAs on a transformer, batch 32", job=make_job({"factory": f"{module}:Adapted"}, True, 16, 32, 48),
             loop_models=1, goals={"Opacus": 1.5},
         ),
         **{
             kind.lower(): Row(
                 title=f"4 {kind}s on rows of an image, batch 32",
-                job=made({"factory": f"sequence_models:{kind}"}, True, 4, 32, 24),
+                job=make_job({"factory": f"sequence_models:{kind}"}, True, 4, 32, 24),
                 loop_models=1, goals={"Opacus": 1.5, "vmap": 1.1}, anchors=(4,),
             )
             for kind in ("MinGpt", "Llama")
@@ -182,10 +183,10 @@ def measured(row: Row, repeats: int) -> dict[str, float]:
     kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(item) else {})
     sides: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, int]] = {}
     for kind, settings in kinds.items():
-        for name, own in ((f"ours{kind}", item), (f"plain{kind}", plain)):
-            nothing = replace(own, mechanism=replace(own.mechanism, count=0))
+        for name, training in ((f"ours{kind}", item), (f"plain{kind}", plain)):
+            nothing = replace(training, mechanism=replace(training.mechanism, count=0))
             sides[name] = (
-                lambda own=own, settings=settings: train(own, silent, settings),
+                lambda training=training, settings=settings: train(training, silent, settings),
                 lambda nothing=nothing, settings=settings: train(nothing, silent, settings),
                 len(item.seeds),
             )

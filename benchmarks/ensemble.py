@@ -57,7 +57,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class Timing:
     cpu: float
     wall: float
 
@@ -67,16 +67,16 @@ def silent(_: int) -> None:
 
 
 @contextmanager
-def measured(into: list[Taken]) -> Iterator[None]:
+def measured(into: list[Timing]) -> Iterator[None]:
     cpu, wall = time.process_time(), time.perf_counter()
     yield
-    into.append(Taken(cpu=time.process_time() - cpu, wall=time.perf_counter() - wall))
+    into.append(Timing(cpu=time.process_time() - cpu, wall=time.perf_counter() - wall))
 
 
-def measure_accuracy(one: TrainingJob, done: TrainedModels | list[nn.Module]) -> float:
-    test = one.dataset.test
+def measure_accuracy(training: TrainingJob, done: TrainedModels | list[nn.Module]) -> float:
+    test = training.dataset.test
     if isinstance(done, TrainedModels):
-        outputs = logits(one.model, done.weights, test.inputs, one.dataset.classes)
+        outputs = logits(training.model, done.weights, test.inputs, training.dataset.classes)
     else:
         with torch.no_grad():
             outputs = np.stack([module(torch.from_numpy(np.array(test.inputs))).numpy() for module in done])
@@ -101,11 +101,11 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
         runs = {name: run for name, run in runs.items() if "compiled" not in name}
     if importlib.util.find_spec("opacus") is None:
         runs = {name: run for name, run in runs.items() if "Opacus" not in name}
-    chosen: dict[str, list[Taken]] = {name: [] for name in runs}
+    chosen: dict[str, list[Timing]] = {name: [] for name in runs}
     reached: dict[str, float] = {}
     for turn in range(repeats + 1):
         for name, (run, _) in runs.items():
-            retained: list[Taken] = []
+            retained: list[Timing] = []
             with measured(retained):
                 done = run()
             if turn:  # the first round warms caches and kernels
@@ -129,18 +129,18 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
             print(f"  DP-SGD{kind}: {best / private:.1f} x faster than the better Opacus; cost of privacy {private / free:.2f}")
 
 
-def compiles(one: TrainingJob) -> bool:
+def compiles(training: TrainingJob) -> bool:
     """True if compiled code can train the models of `one`."""
-    architecture = compilable(fresh(one, 0), one.dataset.train.inputs.shape[1:])
+    architecture = compilable(fresh(training, 0), training.dataset.train.inputs.shape[1:])
     return architecture is not None and library(architecture.source) is not None
 
 
-def operations(one: TrainingJob) -> float:
+def operations(training: TrainingJob) -> float:
     """Floating-point operations of the products of one model-step: forward, signals back, one sum of gradients."""
-    module = fresh(one, 0)
-    mean = one.sample_rate * (len(one.dataset.train) + len(one.canaries))
+    module = fresh(training, 0)
+    mean = training.sample_rate * (len(training.dataset.train) + len(training.canaries))
     with FlopCounterMode(display=False) as counter:
-        module(torch.zeros(8, *one.dataset.train.inputs.shape[1:])).sum().backward()
+        module(torch.zeros(8, *training.dataset.train.inputs.shape[1:])).sum().backward()
     return counter.get_total_flops() / 8 * mean
 
 
@@ -158,7 +158,7 @@ def lira(repeats: int, models: int, epochs: int) -> None:
     )
     attack = plugins.build("attacks.scorers", {"kind": "lira"})
     kinds = {"": ScheduleSettings(), ", compiled": COMPILED} if compiles(item) else {"": ScheduleSettings()}
-    chosen: dict[str, list[Taken]] = {kind: [] for kind in kinds}
+    chosen: dict[str, list[Timing]] = {kind: [] for kind in kinds}
     for _ in range(repeats):
         for kind, settings in kinds.items():
             with measured(chosen[kind]):
@@ -223,8 +223,8 @@ def curve_point(
         optimizer={"kind": "sgd", "learning_rate": 0.5},
     )
     nothing = replace(item, mechanism=replace(item.mechanism, count=0))
-    chosen: list[Taken] = []
-    start: list[Taken] = []
+    chosen: list[Timing] = []
+    start: list[Timing] = []
     forget_peak()
     for _ in range(repeats + 1):
         with measured(start):

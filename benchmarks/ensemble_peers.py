@@ -102,17 +102,19 @@ def job(
     )
 
 
-def batches(one: TrainingJob, model: int) -> Iterator[np.ndarray]:
+def batches(training: TrainingJob, model: int) -> Iterator[np.ndarray]:
     """The batches that our engine draws for one model."""
-    law = Law(population=len(one.dataset.train) + len(one.canaries), rate=one.sample_rate)
-    sampler = EnsembleSampler(law, (one.seeds[model].child("batches"),), one.included[model : model + 1], as_gradients=False)
+    law = Law(population=len(training.dataset.train) + len(training.canaries), rate=training.sample_rate)
+    sampler = EnsembleSampler(
+        law, (training.seeds[model].child("batches"),), training.included[model : model + 1], as_gradients=False
+    )
     while True:
         block = sampler.block()
         for step in range(law.block_steps):
             yield block.index[step, 0, : block.counts[step, 0]]
 
 
-def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
+def opacus_loop(training: TrainingJob, mode: str, models: int) -> list[nn.Module]:
     """Opacus over `models` models, one after another, in its fastest plain form: no loader, no engine, no records kept."""
     from opacus import GradSampleModule
     from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
@@ -120,18 +122,18 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
     from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-    inputs, labels = tensors(one)
-    mechanism = one.noisy
+    inputs, labels = tensors(training)
+    mechanism = training.noisy
     assert mechanism is not None
     done = []
     for index in range(models):
-        plain = fresh(one, index)
+        plain = fresh(training, index)
         options = {
             "noise_multiplier": mechanism.noise_multiplier,
             "max_grad_norm": mechanism.clip_norm,
             "expected_batch_size": mechanism.sample_rate * len(inputs),
         }
-        inner = torch.optim.SGD([p for p in plain.parameters() if p.requires_grad], lr=one.optimizer["learning_rate"])
+        inner = torch.optim.SGD([p for p in plain.parameters() if p.requires_grad], lr=training.optimizer["learning_rate"])
         if mode == "ghost":
             module = GradSampleModuleFastGradientClipping(plain, max_grad_norm=mechanism.clip_norm, use_ghost_clipping=True)
             optimizer = DPOptimizerFastGradientClipping(inner, **options)
@@ -140,9 +142,9 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
             module = GradSampleModule(plain)
             optimizer = DPOptimizer(inner, **options)
             criterion = nn.CrossEntropyLoss()
-        drawn = batches(one, index)
+        drawn = batches(training, index)
         for _ in range(mechanism.steps):
-            rows = torch.from_numpy(next(drawn)).to(one.device)
+            rows = torch.from_numpy(next(drawn)).to(training.device)
             optimizer.zero_grad(set_to_none=True)
             criterion(module(inputs[rows]), labels[rows]).backward()
             optimizer.step()
@@ -150,18 +152,18 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
     return done
 
 
-def vmap_loop(one: TrainingJob, models: int) -> dict[str, Tensor]:
+def vmap_loop(training: TrainingJob, models: int) -> dict[str, Tensor]:
     """What a user would write for `models` models at once: per-example gradients by `vmap(vmap(grad))`, clipped and summed."""
-    inputs, labels = tensors(one)
-    mechanism = one.noisy
+    inputs, labels = tensors(training)
+    mechanism = training.noisy
     assert mechanism is not None
-    modules = [fresh(one, index) for index in range(models)]
+    modules = [fresh(training, index) for index in range(models)]
     tables = [dict(module.named_parameters()) for module in modules]
     values = {name: torch.stack([table[name] for table in tables]).detach() for name in tables[0]}
-    drawn = [batches(one, index) for index in range(models)]
+    drawn = [batches(training, index) for index in range(models)]
 
-    def loss(own: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
-        outputs = torch.func.functional_call(modules[0], own, (record.unsqueeze(0),))
+    def loss(parameters: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+        outputs = torch.func.functional_call(modules[0], parameters, (record.unsqueeze(0),))
         return F.cross_entropy(outputs, label.unsqueeze(0))
 
     model_gradients = torch.func.vmap(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
@@ -170,28 +172,28 @@ def vmap_loop(one: TrainingJob, models: int) -> dict[str, Tensor]:
         rows = [torch.from_numpy(next(stream)) for stream in drawn]
         index = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         real = torch.arange(index.shape[1]) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
-        index, real = index.to(one.device), real.to(one.device)
+        index, real = index.to(training.device), real.to(training.device)
         gradients = model_gradients(values, inputs[index], labels[index])
         norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()
         factors = (mechanism.clip_norm / norms).clamp(max=1.0) * real
         for name, gradient in gradients.items():
             total = torch.einsum("nr,nr...->n...", factors, gradient)
             noise = mechanism.noise_multiplier * mechanism.clip_norm * torch.randn_like(total)
-            values[name] = values[name] - one.optimizer["learning_rate"] * (total + noise) / mean
+            values[name] = values[name] - training.optimizer["learning_rate"] * (total + noise) / mean
     return values
 
 
-def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
+def plain_loop(training: TrainingJob, models: int) -> list[nn.Module]:
     """Non-private training, one model after another, with torch.optim."""
-    inputs, labels = tensors(one)
+    inputs, labels = tensors(training)
     done = []
     for index in range(models):
-        module = fresh(one, index)
-        maker = torch.optim.Adam if one.optimizer["kind"] == "adam" else torch.optim.SGD
-        optimizer = maker(module.parameters(), lr=one.optimizer["learning_rate"])
-        drawn = batches(one, index)
-        for _ in range(one.steps):
-            rows = torch.from_numpy(next(drawn)).to(one.device)
+        module = fresh(training, index)
+        maker = torch.optim.Adam if training.optimizer["kind"] == "adam" else torch.optim.SGD
+        optimizer = maker(module.parameters(), lr=training.optimizer["learning_rate"])
+        drawn = batches(training, index)
+        for _ in range(training.steps):
+            rows = torch.from_numpy(next(drawn)).to(training.device)
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(module(inputs[rows]), labels[rows]).backward()
             optimizer.step()
@@ -199,12 +201,14 @@ def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:
     return done
 
 
-def fresh(one: TrainingJob, index: int) -> nn.Module:
-    seed = one.seeds[index].child("init")
-    return initialise_model(one.model, one.dataset.train.inputs.shape[1:], one.dataset.classes, seed).to(one.device)
+def fresh(training: TrainingJob, index: int) -> nn.Module:
+    seed = training.seeds[index].child("init")
+    return initialise_model(training.model, training.dataset.train.inputs.shape[1:], training.dataset.classes, seed).to(
+        training.device
+    )
 
 
-def tensors(one: TrainingJob) -> tuple[Tensor, Tensor]:
-    inputs = np.concatenate([one.dataset.train.inputs, one.canaries.records.inputs])
-    labels = np.concatenate([one.dataset.train.labels, one.canaries.records.labels])
-    return torch.from_numpy(inputs).to(one.device), torch.from_numpy(labels).to(one.device)
+def tensors(training: TrainingJob) -> tuple[Tensor, Tensor]:
+    inputs = np.concatenate([training.dataset.train.inputs, training.canaries.records.inputs])
+    labels = np.concatenate([training.dataset.train.labels, training.canaries.records.labels])
+    return torch.from_numpy(inputs).to(training.device), torch.from_numpy(labels).to(training.device)

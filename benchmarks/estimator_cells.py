@@ -192,8 +192,8 @@ class Store:
         return []
 
     @staticmethod
-    def _write(cell: Cell, path: Path, found: list[float]) -> None:
+    def _write(cell: Cell, path: Path, results: list[float]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".partial")
-        part.write_text(json.dumps({"cell": cell.name, "bounds": found}))
+        part.write_text(json.dumps({"cell": cell.name, "bounds": results}))
         part.replace(path)

@@ -148,12 +148,12 @@ def main() -> None:
     print(f"{options.federations} federations, {options.rounds} rounds")
     for _ in range(options.turns):
         by_torch = seconds(lambda: batched(data, options.federations, options.rounds))
-        own = seconds(lambda: batched(data, options.federations, options.rounds, compiled=True))
+        compiled = seconds(lambda: batched(data, options.federations, options.rounds, compiled=True))
         by_loop = seconds(lambda: loop(data, few)) * options.rounds / few * options.federations
         bare = seconds(lambda: products(data, few)) * options.rounds / few * options.federations
         print(
-            f"torch {by_torch:.2f} s, compiled {own:.2f} s, loop {by_loop:.2f} s ({by_loop / own:.1f}), "
-            f"products {bare:.2f} s ({bare / own:.2f}); torch over products {by_torch / bare:.2f}",
+            f"torch {by_torch:.2f} s, compiled {compiled:.2f} s, loop {by_loop:.2f} s ({by_loop / compiled:.1f}), "
+            f"products {bare:.2f} s ({bare / compiled:.2f}); torch over products {by_torch / bare:.2f}",
             flush=True,
         )
 

@@ -107,8 +107,8 @@ def main() -> None:
     counts = Counter((twin, outcome) for (twin, _), outcome in known.items())
     print("| correct training | audits | consistent | refuted | invalid |\n|---|---|---|---|---|")
     for twin in TWINS:
-        own = {outcome: count for (name, outcome), count in counts.items() if name == twin}
-        consistent, refuted, total = own.get("consistent", 0), own.get("refuted", 0), sum(own.values())
+        outcomes = {outcome: count for (name, outcome), count in counts.items() if name == twin}
+        consistent, refuted, total = outcomes.get("consistent", 0), outcomes.get("refuted", 0), sum(outcomes.values())
         print(f"| {twin} | {total} | {consistent} | {refuted} | {total - consistent - refuted} |")
 
 

@@ -316,9 +316,9 @@ _VMAP_MODELS, _LONGEST, _PROFILED = 16, 8, 6
 PARTS: tuple[Callable[[Clock, Problem], dict[str, Any]], ...] = (private, plain, peers, uncaptured, shorter, agreement, kernels)
 
 
-def largest_difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
+def largest_difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
     """Return the largest difference of a weight, over the size of its parameter."""
-    return max(float(np.abs(left[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in right.items())
+    return max(float(np.abs(first[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in second.items())
 
 
 def measure(clock: Clock, problem: Problem) -> dict[str, Any]:
@@ -379,8 +379,10 @@ def rates(device: str) -> dict[str, float]:
         ("bfloat16", torch.bfloat16, False),
     ):
         torch.backends.cuda.matmul.allow_tf32 = short
-        left, right = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
-        rates_by_name[f"{name}_products_a_second"] = 2 * size**3 / _seconds(lambda left=left, right=right: left @ right, place)
+        first, second = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
+        rates_by_name[f"{name}_products_a_second"] = (
+            2 * size**3 / _seconds(lambda first=first, second=second: first @ second, place)
+        )
     torch.backends.cuda.matmul.allow_tf32 = False
     block = torch.randn(size * size, device=place)
     rates_by_name["bytes_a_second"] = 8 * size**2 / _seconds(block.clone, place)

@@ -126,8 +126,8 @@ def breaching(variation: float, sources: Path) -> Callable[[Target], Tensor]:
         attacker = OptimizationBasedAttacker(model, nn.CrossEntropyLoss(), settings)
         metadata = SimpleNamespace(shape=shape, mean=MEAN, std=DEVIATION, modality="vision")
         payload = [{"parameters": list(model.parameters()), "buffers": [], "metadata": metadata}]
-        own = {"num_data_points": 1, "labels": target.label, "local_hyperparams": None}
-        shared = [{"gradients": list(target.gradient), "buffers": None, "metadata": own}]
+        ours = {"num_data_points": 1, "labels": target.label, "local_hyperparams": None}
+        shared = [{"gradients": list(target.gradient), "buffers": None, "metadata": ours}]
         result, _ = attacker.reconstruct(payload, shared, server_secrets={})
         return unnormalise(result["data"])
 
@@ -147,8 +147,10 @@ def leakpro(variation: float) -> Callable[[Target], Tensor]:
         loader: Any = torch.utils.data.DataLoader(content)
         attacker = Inverting(Normalised(target.model), loader, mean, deviation, configs=settings)
         attacker.prepare_attack()
-        observed, own = (torch.cat([part.flatten() for part in parts]) for parts in (target.gradient, attacker.client_gradient))
-        cosine = float(torch.cosine_similarity(-observed, own, dim=0))
+        observed, ours = (
+            torch.cat([part.flatten() for part in parts]) for parts in (target.gradient, attacker.client_gradient)
+        )
+        cosine = float(torch.cosine_similarity(-observed, ours, dim=0))
         if not cosine > 0.9999:
             raise SystemExit(f"LeakPro's own gradient has cosine {cosine} with the one of the others; expected the same")
         attacker.best_sim = -1.0  # its result exists from the first iteration on, else a bad start ends it raw
@@ -199,11 +201,11 @@ def section(released: Released, truth: Tensor, iterations: int, sources: Path, s
     generator = torch.Generator().manual_seed(7)
     attack = InvertingGradients(iterations=iterations)
     name = f"the project, {len(truth)} at once"
-    own, seconds = stored(
+    ours, seconds = stored(
         store / f"project-{len(truth)}-{iterations}.npz", lambda: attack.reconstruct(released, generator)[:, 0]
     )
-    print(f"{name}: {images.psnr(own, truth.numpy(), 1.0).mean():.1f} dB, {seconds:.1f} s", flush=True)
-    quality = {name: images.psnr(own, truth.numpy(), 1.0)}
+    print(f"{name}: {images.psnr(ours, truth.numpy(), 1.0).mean():.1f} dB, {seconds:.1f} s", flush=True)
+    quality = {name: images.psnr(ours, truth.numpy(), 1.0)}
     spent = {name: seconds}
     make_importable(sources)
     for rival in rivals(sources):

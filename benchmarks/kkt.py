@@ -29,7 +29,7 @@ class Sample:
 
     records: Tensor
     classes: Tensor
-    others: Tensor
+    outsiders: Tensor
 
 
 def ring(count: int, seed: int) -> Tensor:
@@ -46,7 +46,7 @@ def plane(count: int, seed: int) -> Sample:
     classes = torch.ones(count, dtype=torch.float64)
     classes[1::2] = -1
     peers = torch.cat([ring(count, 1000 + 100 * seed + index) for index in range(20)])
-    return Sample(records=ring(count, seed), classes=classes, others=peers)
+    return Sample(records=ring(count, seed), classes=classes, outsiders=peers)
 
 
 def digits(count: int, seed: int) -> Sample:
@@ -55,7 +55,7 @@ def digits(count: int, seed: int) -> Sample:
     order = np.random.default_rng(seed).permutation(len(inputs))
     values, classes = torch.tensor(inputs[order]) / 16, torch.tensor(labels[order] % 2 * 2.0 - 1)
     values = values - values[1000:].mean(dim=0)
-    return Sample(records=values[:count], classes=classes[:count], others=values[count:1000])
+    return Sample(records=values[:count], classes=classes[:count], outsiders=values[count:1000])
 
 
 def figures(sample: Sample, training: TrainingPastZeroLoss, attack: StationaryRecords, seed: int) -> list[float]:
@@ -63,7 +63,7 @@ def figures(sample: Sample, training: TrainingPastZeroLoss, attack: StationaryRe
     generator = torch.Generator().manual_seed(seed)
     network = training.network(sample.records, sample.classes, generator)
     result = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(seed))
-    near, far = (torch.cdist(part, result.heaviest()).min(dim=1).values.numpy() for part in (sample.records, sample.others))
+    near, far = (torch.cdist(part, result.heaviest()).min(dim=1).values.numpy() for part in (sample.records, sample.outsiders))
     return [
         result.residual,
         float(np.median(near)),

@@ -68,7 +68,7 @@ PAIRS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class OurStep:
     """Steps of our learners: sum of clipped gradients, noise, AdamW."""
 
     learners: Any
@@ -149,9 +149,9 @@ def variants(spec: dict[str, Any], adapter: Adapter, rows: int, length: int) -> 
     """Every way to take a step, each on its own model."""
     owner, clip = torch.zeros(rows, dtype=torch.int64), Clip(norm=1.0)
 
-    def own(learners: Any, clip: Clip | None) -> Callable[[Tensor, Tensor], None]:
+    def train_ours(learners: Any, clip: Clip | None) -> Callable[[Tensor, Tensor], None]:
         state: dict[str, Any] = {}
-        return lambda tokens, labels: Own(learners=learners, clip=clip).step(tokens, labels, owner, state)
+        return lambda tokens, labels: OurStep(learners=learners, clip=clip).step(tokens, labels, owner, state)
 
     def adapters() -> AdapterModels:
         text_model = model(spec, adapter, length)
@@ -159,9 +159,9 @@ def variants(spec: dict[str, Any], adapter: Adapter, rows: int, length: int) -> 
 
     return {
         "peft plain": peft_step(model(spec, adapter, length)),
-        "own plain": own(adapters(), None),
-        "own DP": own(adapters(), clip),
-        "hooks DP": own(model(spec, adapter, length), clip),
+        "own plain": train_ours(adapters(), None),
+        "own DP": train_ours(adapters(), clip),
+        "hooks DP": train_ours(model(spec, adapter, length), clip),
         "Opacus hooks": opacus_step(model(spec, adapter, length), rows, ghost=False),
         "Opacus ghost": opacus_step(model(spec, adapter, length), rows, ghost=True),
     }
@@ -220,8 +220,8 @@ def wide(rounds: int) -> None:
     weights -= VOCABULARY * WIDE["options"]["hidden_size"]  # an embedding is a look-up
     work = 4 * weights * rows * length  # twice the weights for the pass forward, twice for the gradient of activations
     calls = {
-        "plain": lambda: Own(learners=learners, clip=None).step(tokens, labels, owner, {}),
-        "private": lambda: Own(learners=learners, clip=Clip(norm=1.0)).step(tokens, labels, owner, {}),
+        "plain": lambda: OurStep(learners=learners, clip=None).step(tokens, labels, owner, {}),
+        "private": lambda: OurStep(learners=learners, clip=Clip(norm=1.0)).step(tokens, labels, owner, {}),
         "product": lambda: [torch.mm(square, square) for _ in range(20)] and None,
     }
     seconds = timed(calls, rounds, 1)

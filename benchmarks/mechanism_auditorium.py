@@ -92,7 +92,7 @@ def theirs(tester: Any, mechanism: Any, samples: int) -> float:
     return max(float(tester.estimate_lower_bound(*pair, level)) for pair in (flat, flat[::-1]))
 
 
-def own(mechanism: Any, samples: int) -> tuple[float, float]:
+def ours(mechanism: Any, samples: int) -> tuple[float, float]:
     """Return our bounds on delta at the claimed epsilon, and on epsilon."""
 
     def function(data: Any, rng: Any, size: int) -> Any:
@@ -112,7 +112,7 @@ def main(folder: Path, samples: int) -> None:
     print("|---|" + "---|" * (len(kinds) + 2))
     for name, mechanism in mechanisms():
         bounds = [max(0.0, theirs(tester, mechanism, samples)) for _, tester in kinds]
-        delta, epsilon = own(mechanism, samples)
+        delta, epsilon = ours(mechanism, samples)
         print(f"| {name} | {' | '.join(f'{bound:.4f}' for bound in bounds)} | {delta:.4f} | {epsilon:.2f} |", flush=True)
 
 

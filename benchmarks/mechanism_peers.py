@@ -119,7 +119,7 @@ def sniper(name: str, mechanism: Any, pair: tuple[Any, Any], samples: int) -> fl
     return float(EpsEstimator(PrEstimator(mechanism, third, config)).compute_eps_estimate(*pair, attack)[1])
 
 
-def own(mechanism: Any, pair: tuple[Any, Any], samples: int, seed: int) -> float:
+def our_bound(mechanism: Any, pair: tuple[Any, Any], samples: int, seed: int) -> float:
     """Return our bound on epsilon."""
 
     def function(data: Any, rng: Any, size: int) -> Any:
@@ -144,7 +144,7 @@ def bounds(name: str, mechanism: Any, pair: tuple[Any, Any], samples: int, seed:
     seed_globally(2 * seed)
     theirs = sniper(name, mechanism, pair, samples)
     seed_globally(2 * seed + 1)
-    return theirs, own(mechanism, pair, samples, seed)
+    return theirs, our_bound(mechanism, pair, samples, seed)
 
 
 def main(folder: Path, samples: int, repeats: int = 1) -> None:

@@ -46,7 +46,7 @@ class Models:
         shifted = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
         return np.asarray(shifted[:, np.arange(len(self.labels)), self.labels] / shifted.sum(axis=-1))
 
-    def others(self, target: int) -> Array:
+    def other_models(self, target: int) -> Array:
         """Rows of all models but the target."""
         return np.delete(np.arange(len(self.logits)), target)
 

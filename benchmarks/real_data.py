@@ -79,7 +79,7 @@ def kept_values(path: Path, compute: Callable[[], Mapping[str, Any]]) -> dict[st
     return result
 
 
-def one(name: str, training_design: TrainingDesign, number: int, options: argparse.Namespace) -> dict[str, Any]:
+def training(name: str, training_design: TrainingDesign, number: int, options: argparse.Namespace) -> dict[str, Any]:
     """Trains and scores one recipe, or reads what an earlier call did."""
     stem = options.out / f"{name}-{training_design.name}-{options.models}-{options.seed}"
     problem, seed = real_problems.PROBLEMS[name], Seed(options.seed)
@@ -182,7 +182,7 @@ def main() -> None:
     everything = {}
     for name in options.data:
         training_designs = real_problems.training_designs(real_problems.PROBLEMS[name], options.epsilons)
-        results = [one(name, training_design, number, options) for number, training_design in enumerate(training_designs)]
+        results = [training(name, training_design, number, options) for number, training_design in enumerate(training_designs)]
         if options.only == "train":
             continue
         for file, rows in tables(name, training_designs, results).items():

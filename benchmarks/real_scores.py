@@ -57,25 +57,25 @@ SIGNALS = ("logits", "gradient_norms", "last_gradient_norms", "class_distances")
 DRAWN = ("loss", "label only, calibrated", "RMIA/BASE", "LiRA offline", "LiRA, fixed variance", "learned combination")
 
 
-def scored(found: dict[str, Array]) -> dict[str, Any]:
+def scored(arrays: dict[str, Array]) -> dict[str, Any]:
     """All that `real_data.py` prints of one recipe."""
     began = time.process_time()
-    models = View.of(included=found["included"], **{name: found[name] for name in SIGNALS})
-    right = signals.correct(found["logits"], found["labels"])
-    test = signals.correct(found["test_logits"], found["test_labels"])
+    models = View.of(included=arrays["included"], **{name: arrays[name] for name in SIGNALS})
+    right = signals.correct(arrays["logits"], arrays["labels"])
+    test = signals.correct(arrays["test_logits"], arrays["test_labels"])
     result: dict[str, Any] = {
         "accuracy": {
             "members": float(right[models.included].mean()),
             "others": float(right[~models.included].mean()),
             "test": float(test.mean()),
         },
-        "training": float(found["seconds"]),
+        "training": float(arrays["seconds"]),
         "rows": {},
         "curves": {},
     }
     for name, spec in SCORERS.items():
         attack = plugins.build("attacks.scorers", spec)
-        item = leave_one_out.leave_one_out(attack, models, found["labels"], Seed(0))
+        item = leave_one_out.leave_one_out(attack, models, arrays["labels"], Seed(0))
         exposed = leave_one_out.exposure(item)
         result["rows"][name] = {
             "figures": {spread.figure: [spread.mean, spread.std] for spread in leave_one_out.spreads(item)},
@@ -99,25 +99,25 @@ def _band(item: leave_one_out.LeaveOneOut, fpr: float) -> list[float] | None:
     return None if point is None else [point.lower, point.upper]
 
 
-def bounds(found: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign) -> dict[str, Any]:
+def bounds(arrays: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign) -> dict[str, Any]:
     """Proven epsilon for each access level: from each white-box run, and from as many models as targets in turn.
 
     A target of the pool is attacked with all other models as its references. Each bound is one target's own, so
     nothing is pooled.
     """
-    runs = [_run_bounds(found, inside, training_design, run) for run in range(len(inside["included"]))]
+    runs = [_run_bounds(arrays, inside, training_design, run) for run in range(len(inside["included"]))]
     rows = [{**row, "epsilon": [item[index]["epsilon"] for item in runs]} for index, row in enumerate(runs[0])]
     return {"claim": claim(training_design), "bounds": rows}
 
 
 def _run_bounds(
-    found: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign, run: int
+    arrays: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign, run: int
 ) -> list[dict[str, Any]]:
     """The bounds of one target and one white-box run."""
-    outside, gradients = found["included"], inside["included"][run]
+    outside, gradients = arrays["included"], inside["included"][run]
     remainder = np.delete(np.arange(len(outside)), run)
-    references = View.of(included=outside[remainder], logits=found["logits"][remainder])
-    target = View.of(labels=found["labels"], logits=found["logits"][run], mechanism=training_design.mechanism)
+    references = View.of(included=outside[remainder], logits=arrays["logits"][remainder])
+    target = View.of(labels=arrays["labels"], logits=arrays["logits"][run], mechanism=training_design.mechanism)
     observed = View.of(
         step_products=inside["products"][run],
         weight_products=inside["weight_products"][run],

@@ -187,11 +187,11 @@ def closed_forms(data: Problem) -> list[str]:
     model = perceptron(data.shape, 1)
     weights, count = name_weights(model), 512
     flat = matching.model_gradients(model, weights, data.inputs[:count, None], data.labels[:count, None])
-    own = parts(flat, weights)
-    result = closed_form.inputs(own["1.weight"], own["1.bias"]).reshape(count, *data.shape)
+    layers = parts(flat, weights)
+    result = closed_form.inputs(layers["1.weight"], layers["1.bias"]).reshape(count, *data.shape)
     error = np.abs(result - data.inputs[:count].numpy()).max()
     rows.append(f"| analytic first layer, {count} single records, MLP | largest absolute error {error:.1e} |")
-    right = (closed_form.single(own["3.bias"]) == data.labels[:count].numpy()).mean()
+    right = (closed_form.single(layers["3.bias"]) == data.labels[:count].numpy()).mean()
     rows.append(f"| label of a single record (iDLG) | {right:.3f} right |")
     for steps in (0, 300):
         train(model, data, steps)
@@ -273,8 +273,8 @@ def label_counts(model: nn.Module, data: Problem, batch: int, steps: int) -> str
         public = model(data.inputs[-PUBLIC:]).softmax(dim=1).numpy()
     inputs = data.inputs[: batches * batch].reshape(batches, batch, *data.shape)
     classes = data.labels[: batches * batch].reshape(batches, batch)
-    own = parts(matching.model_gradients(model, weights, inputs, classes), weights)
-    result = closed_form.counts(own["3.bias"], public, batch)
+    layers = parts(matching.model_gradients(model, weights, inputs, classes), weights)
+    result = closed_form.counts(layers["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
     full = (result == true).all(axis=1).mean()
     wrong = np.abs(result - true).sum(axis=1).mean() / 2 / batch

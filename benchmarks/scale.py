@@ -24,7 +24,7 @@ import numpy as np
 
 FEATURES, CLASSES, BATCH, EPOCHS, PER_JOB = 64, 10, 1024, 10, 25
 _POLL_SECONDS = 0.2
-Seen = tuple[float, int, int]
+Usage = tuple[float, int, int]
 """CPU seconds, largest resident MB, and MB of a process' own memory at one look."""
 
 
@@ -80,7 +80,7 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
     resume = ["--resume"] if kill_at is None else []
     command = [sys.executable, "-m", "audit", "run", str(config), "-o", str(output), "--quiet", *resume]
     started = time.perf_counter()
-    processes: dict[int, Seen] = {}
+    processes: dict[int, Usage] = {}
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         time.sleep(_POLL_SECONDS)
@@ -104,14 +104,14 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
     }
 
 
-def add_largest(processes: dict[int, Seen], seen: dict[int, Seen]) -> None:
+def add_largest(processes: dict[int, Usage], measured: dict[int, Usage]) -> None:
     """Keeps the largest figures of each process: one that is ending has given its memory back already."""
-    for number, (seconds, size, own) in seen.items():
+    for number, (seconds, size, unshared) in measured.items():
         before = processes.get(number, (0.0, 0, 0))
-        processes[number] = (max(before[0], seconds), max(before[1], size), max(before[2], own))
+        processes[number] = (max(before[0], seconds), max(before[1], size), max(before[2], unshared))
 
 
-def session(leader: int) -> dict[int, Seen]:
+def session(leader: int) -> dict[int, Usage]:
     """CPU seconds, largest resident MB and its own MB of each process of a session that lives, by its number."""
     result = {}
     for folder in Path("/proc").iterdir():

@@ -33,13 +33,13 @@ def stored(game: str, name: str, probability: Array) -> dict[str, Array]:
         SystemExit: nothing is stored of this data set, or the figures are of other models.
     """
     rows = {tuple(cells[:4]): _numbers(cells[4:]) for cells in _lines() if cells[:2] == [game, name]}
-    own = rows.pop((game, name, "models", PROBABILITY), None)
-    if own is None:
+    means = rows.pop((game, name, "models", PROBABILITY), None)
+    if means is None:
         raise SystemExit(f"{PATH.name} holds nothing of {name} {game}; give --sources, so that the packages score the models")
-    if own.shape != probability.shape or np.abs(own - probability).max() > TOLERANCE:
+    if means.shape != probability.shape or np.abs(means - probability).max() > TOLERANCE:
         raise SystemExit(
             f"the figures of other packages in {PATH.name} are of other models of {name} than these (mean probability of the "
-            f"true class {own[0]:.5f} and {probability[0]:.5f} under the first); give --sources, so that they score these"
+            f"true class {means[0]:.5f} and {probability[0]:.5f} under the first); give --sources, so that they score these"
         )
     attacks = dict.fromkeys(key[2] for key in rows)
     return {attack: np.stack([rows[game, name, attack, figure] for figure in FIGURES], axis=1) for attack in attacks}
