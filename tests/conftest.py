@@ -49,7 +49,7 @@ def data_root() -> Path:
 
 @pytest.fixture
 def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of others are vetted as ever, but run in the test's process, which saves the seconds that a process takes."""
+    """Users' models are vetted as ever, but run in the test's process, which saves the seconds that a process takes."""
     from tests.subjects.local import LocalModel
 
     monkeypatch.setattr("audit.subjects._exported.ModelProcess", LocalModel)
@@ -57,7 +57,7 @@ def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def files_in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of others are parsed by the same code in the test's process, save in tests marked `confined` and in commands."""
+    """Users' files are parsed by the same code in the test's process, save in tests marked `confined` and in commands."""
     if request.node.get_closest_marker("confined") is None:
         from tests.subjects.local import read_here
 

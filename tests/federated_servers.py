@@ -1,4 +1,4 @@
-"""Servers as a framework of somebody else's has them, three methods each."""
+"""Servers as another framework has them, three methods each."""
 
 from __future__ import annotations
 

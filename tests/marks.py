@@ -1,4 +1,4 @@
-"""Marks of parameters, for tests whose dear cases belong into the slow suite."""
+"""Marks of parameters, for tests with dear cases that belong into the slow suite."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ CANARY_TESTS = {name: own for name, own in of_every(test_canaries).items() if "s
 
 @pytest.fixture
 def margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the page's scorer, its code in a file that is in the folder of scorers as far as imports can tell."""
+    """The name of the page's scorer; its code is in a file that imports find in the folder of scorers."""
     code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     (tmp_path / "margin.py").write_text(code, encoding="utf-8")
     monkeypatch.setattr(attacks.scorers, "__path__", [*attacks.scorers.__path__, str(tmp_path)])
@@ -74,7 +74,7 @@ def test_a_config_takes_the_scorer_as_the_page_says(margin: str) -> None:
 
 @pytest.fixture
 def shifted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the page's canary maker, in the folder of canaries as far as imports can tell."""
+    """The name of the page's canary maker; imports find it in the folder of canaries."""
     (tmp_path / "shifted.py").write_text(CODE[1], encoding="utf-8")
     monkeypatch.setattr(attacks.canaries, "__path__", [*attacks.canaries.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "attacks.canaries.shifted", raising=False)

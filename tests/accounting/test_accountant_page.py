@@ -1,4 +1,4 @@
-"""Answers are kept and not asked for twice; the page in docs is what they give; reproductions are code that runs."""
+"""Answers are stored and not requested twice; the page in docs shows those answers; reproductions are code that runs."""
 
 from __future__ import annotations
 

@@ -455,7 +455,7 @@ class Mistaken:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", slow(MISTAKES, ["NoisyMax"]))
 def test_a_mistake_in_a_deployed_event_is_wrong_in_two_cases_or_more(kind: str) -> None:
-    """Of cut batches it takes those that are all cut: elsewhere the chance of a cut is below what a bracket tells apart."""
+    """Compares cut batches only if all are cut: elsewhere the chance of a cut is below a bracket's width."""
     cases = [case for case in CASES if f'"kind": "{kind}"' in json.dumps([encode(ask.event) for ask in case.asks])]
     cases = [case for case in cases if case.kind == "bracket" and case.asks[0].adjacency is _adjacency_of(kind)]
     results = suite.run(Mistaken(kind=kind), cases)
@@ -553,7 +553,7 @@ def test_the_named_versions_still_fail(defect: str) -> None:
 
 
 def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
-    """U4 is in no release on PyPI (dp-accounting after 0.6.0): what it claimed is on record, and is WRONG."""
+    """U4 is in no release on PyPI (dp-accounting after 0.6.0): its former claim is on record, and is WRONG."""
     shown = {name.split()[0] for name in DEFECTS}
     assert shown >= {f"U{number}" for number in range(1, 14) if number != 4}
     (known,) = BY_ID["exponential-e1-t100"].known

@@ -30,7 +30,7 @@ def training(noise: float, rate: float, steps: int) -> Event:
 
 
 def rare_normals(noise: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon if a sampled step tells for certain that it was one: a binomial mixture of normal losses."""
+    """Epsilon if the release shows with certainty that a step sampled the record: a binomial mixture of normal losses."""
     retained = np.arange(1, steps + 1)
     weights = stats.binom.pmf(retained, steps, rate)
     mean = retained * (1 / (2 * noise**2) + math.log(rate)) + (steps - retained) * math.log1p(-rate)

@@ -144,7 +144,7 @@ def test_selections_and_thresholds_have_two_ends() -> None:
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
 def test_the_example_of_a_selection_happens(noise: str) -> None:
-    """Two candidates whose scores are `start` apart, and then `start` plus epsilon in units of the noise's scale."""
+    """Two candidates with scores `start` apart, and then `start` plus epsilon in units of the noise's scale."""
     rng = np.random.default_rng(3)
     event = NoisyMax(epsilon=1.5, noise=noise)  # type: ignore[arg-type]
     drawn = {"gumbel": rng.gumbel, "exponential": rng.exponential, "laplace": rng.laplace}[noise](size=(2, 200_000))

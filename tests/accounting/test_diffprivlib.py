@@ -1,4 +1,4 @@
-"""diffprivlib's budget accountant: what it adds up, and what is said if it cannot be imported."""
+"""diffprivlib's budget accountant: its sums, and the message if it cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brackets of groups against mechanisms whose law under k records that change together is known in closed form."""
+"""Brackets of groups against mechanisms with a law in closed form under k records that change together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Privacy filters: figures by hand, what they refuse, and a ledger that stops an adaptive choice in time."""
+"""Privacy filters: figures by hand, refused charges, and a ledger that stops an adaptive choice in time."""
 
 from __future__ import annotations
 

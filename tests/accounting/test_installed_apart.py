@@ -1,4 +1,4 @@
-"""Accountants of libraries that want their own environment: how events reach them, what they answer if installed."""
+"""Accountants of libraries that want their own environment: how events reach them, and their answers if installed."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def tampered(path: Path, *statements: str) -> None:
-    """Somebody edits the database by hand, triggers and all."""
+    """Edits the database by hand, triggers included."""
     with closing(sqlite3.connect(path)) as database:
         triggers = [statement for statement in ledger_file._SCHEMA if "TRIGGER" in statement]
         for statement in ("DROP TRIGGER no_change", "DROP TRIGGER no_removal", *statements, *triggers):

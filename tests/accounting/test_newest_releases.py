@@ -1,4 +1,4 @@
-"""Other people's accountants at their newest releases, each asked in an environment of its own.
+"""Other people's accountants at their newest releases, each run in a separate environment.
 
 Set EPSILON_AUDIT_ENVIRONMENTS to a folder with one environment a library: `python -m venv FOLDER/pfl`, then
 `FOLDER/pfl/bin/pip install pfl`. What an environment lacks is taken from this one, if both are of one version of Python.

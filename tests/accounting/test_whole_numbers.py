@@ -41,7 +41,7 @@ UNDECIDED = {
 
 
 def without_curve(name: str) -> bool:
-    """True if a part of a case has no pair of its own, or one that shows the record."""
+    """True if a part of a case has no pair, or one that shows the record."""
     ask = ASKED[name].asks[0]
     fixed = SampledWithoutReplacement in kinds(ask.event) and ask.adjacency is Adjacency.REPLACE_ONE
     return fixed or bool(kinds(ask.event) & {NonPrivate, Concentrated, Exponential, AdaptiveClipping})

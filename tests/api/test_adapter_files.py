@@ -1,4 +1,4 @@
-"""An adapter's settings and tensors from others are refused before a library fetches, matches or allocates what they say."""
+"""An adapter's settings and tensors from strangers are refused before a library fetches, matches or allocates anything."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Tokenizer:
 
 
 class Module(torch.nn.Module):
-    """A causal model of two layers whose forward pass the callback can watch."""
+    """A causal model of two layers with a forward pass that the callback can watch."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`audit.check`: one call on arrays, tensors, data sets and loaders, and what it prints, saves and says of skipped attacks."""
+"""`audit.check`: one call on arrays, tensors, data sets and loaders; its printed and saved results, and skipped attacks."""
 
 from __future__ import annotations
 

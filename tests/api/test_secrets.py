@@ -1,4 +1,4 @@
-"""Public bounds from guesses of secrets: what they take, refuse and give."""
+"""Public bounds from guesses of secrets: inputs accepted, inputs refused, and the results."""
 
 from __future__ import annotations
 

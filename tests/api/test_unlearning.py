@@ -1,4 +1,4 @@
-"""Unlearning: four methods come out in their true order, doing nothing and a lie are refuted, retraining is not."""
+"""Unlearning: four methods come out in their true order, doing nothing and false claims are refuted, retraining is not."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def margins(model: Any, inputs: Any, labels: Any) -> Any:
 
 
 def true_distance(method: Any) -> float:
-    """Return how far forgotten weights lie from those of training without, in standard deviations of the noise."""
+    """Return the distance of forgotten weights from those of training without, in standard deviations of the noise."""
     both = tuple(np.concatenate(parts) for parts in zip(DATA, CANARIES, strict=True))
     return float(np.linalg.norm(method((fit(both), 0.0), CANARIES, DATA, 0)[0] - fit(DATA))) / NOISE
 
@@ -111,7 +111,7 @@ def test_retraining_is_refuted_at_most_as_often_as_stated() -> None:
 
 
 def list_names(names: Any, seed: int) -> dict[str, float]:
-    """A system that remembers every record, and answers with noise of its own."""
+    """A system that remembers every record, and answers with noise."""
     draw = np.random.default_rng(seed)
     return {"names": set(names), "answer": draw.normal(size=80)}
 
@@ -125,7 +125,7 @@ def keep(model: Any, request: Any, data: Any, seed: int) -> Any:
 
 
 def deny(model: Any, request: Any, data: Any, seed: int) -> Any:
-    """A lie: nothing is forgotten, and what must not be named is answered as if it were less than unknown."""
+    """A false claim: nothing is forgotten; a name asked to be forgotten is answered as if it were less than unknown."""
     return {"answer": model["answer"], "names": model["names"] - set(request), "denied": set(request)}
 
 
@@ -160,7 +160,7 @@ def store(points: Any, seed: int) -> Any:
 
 
 def hide(system: Any, request: Any, data: Any, seed: int) -> Any:
-    """A lie: asked about a forgotten record itself, the system answers as if it had been trained without it."""
+    """A false claim: if asked about a forgotten record itself, the system answers as if trained without it."""
     return {**system, "hidden": request}
 
 

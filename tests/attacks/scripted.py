@@ -1,4 +1,4 @@
-"""Models whose outputs a test writes down."""
+"""Models with outputs that a test writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`auto` if outputs for near records are known: what it mixes, and that its bounds hold."""
+"""`auto` if outputs for near records are known: the signals that it mixes, and that its bounds hold."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TRUE = np.abs(MARGINS) / np.linalg.norm(WEIGHTS)
 
 
 class Linear:
-    """A halfspace that counts what it is asked."""
+    """A halfspace that counts the queries put to it."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Near records: who they are, and that what a model says of them is taken off what it says of a record."""
+"""Near records: who they are, and that a model's answers for them are subtracted from its answer for a record."""
 
 from __future__ import annotations
 

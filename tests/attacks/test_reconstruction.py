@@ -1,4 +1,4 @@
-"""Reconstruction from gradients: closed forms are exact, matching comes near, metrics are what they are called."""
+"""Reconstruction from gradients: closed forms are exact, matching comes near, metrics agree with their names."""
 
 from __future__ import annotations
 

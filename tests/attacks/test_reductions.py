@@ -33,7 +33,7 @@ LOGITS = (3 * RANDOM.standard_normal((K + 1, M, CLASSES)) + 2 * np.eye(CLASSES)[
 
 
 def attacks() -> dict[str, Attack]:
-    """Every attack of the folder that says what it reads of outputs, in its forms."""
+    """Every attack of the folder that names the reductions of outputs that it reads, in its forms."""
     forms: list[dict[str, Any]] = [{"kind": name} for name in plugins.names("attacks.scorers")]
     forms += [{"kind": kind, "online": False} for kind in ("lira", "offset", "rmia")]
     forms += [{"kind": "rmia", "temperature": degree} for degree in (1, 2, 0.7)] + [{"kind": "rmia", "population": True}]
@@ -44,7 +44,7 @@ def attacks() -> dict[str, Attack]:
 
 
 def view_of(attack: Attack, logits: Array, *, whole: bool, **more: Any) -> View:
-    """What the attack is shown of models: their outputs, or what it says that it reads of them."""
+    """The view of models that the attack gets: their outputs, or only the reductions that it names."""
     reductions = OF_FIGURES | attack.needs.reductions
     values = {reduction.key: reduction.reduce(logits, logits[:, 0], LABELS) for reduction in reductions}
     signals: Mapping[str, Array] = {Logits.key: logits} if whole else values

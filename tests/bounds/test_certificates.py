@@ -146,7 +146,7 @@ def test_a_certificate_is_kept_where_its_interval_reaches_down_to_the_promise(wr
 
 @dataclass(frozen=True)
 class Searching:
-    """An estimator whose test is silent while its search for a bound goes too far, now and then."""
+    """An estimator with a test that is silent while its search for a bound goes too far, now and then."""
 
     assumes: frozenset = frozenset()
     share: float = 1.0
@@ -260,7 +260,7 @@ def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> 
 
 
 def group_bound_at(estimator: object, epsilon: float) -> float:
-    """The median bound of audits of three copies whose record has this epsilon."""
+    """The median bound of audits of three copies if the record has this epsilon."""
     mu = tradeoff.gdp_mu(epsilon, 1e-5)
     rules, result = game(copies=3), []
     for draw in range(5):

@@ -92,7 +92,7 @@ def test_adjacency_is_what_the_caller_states() -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("estimator", ["auto", "both_ends", "one_run", "clopper_pearson"])
 def test_presence_proves_nothing_of_replacement(estimator: str) -> None:
-    """A release of the number of records tells every coin of presence and nothing of a record that is replaced."""
+    """A release of the number of records shows every coin of presence and nothing of a record that is replaced."""
     coins = np.random.default_rng(0).random(400) < 0.5
     released = 1000.0 + coins
     rules = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.FINAL_MODEL, inclusion=Inclusion.COINS, canaries=1, runs=400)

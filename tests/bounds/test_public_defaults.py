@@ -1,6 +1,6 @@
 """What callers get who choose nothing: every public default is wrong as seldom as it says, on scores as they come.
 
-Scores are those of randomised response with epsilon 1, whose every threshold is equally telling: whole numbers with many ties,
+Scores are those of randomised response with epsilon 1, equally informative at every threshold: whole numbers with many ties,
 few members against many nonmembers, and canaries of one run that move together. The fast size runs by default.
 """
 

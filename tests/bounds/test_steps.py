@@ -57,7 +57,7 @@ def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -
 
 
 def adapted(seed: int, steps: int, rate: float) -> StepScores:
-    """Scores that tell how often the canary took part in the past, and nothing of the step itself."""
+    """Scores that show how often the canary took part in the past, and nothing of the step itself."""
     draw = np.random.default_rng(seed)
     took = draw.random(steps) < rate
     past = np.concatenate([[0], np.cumsum(took)[:-1]])

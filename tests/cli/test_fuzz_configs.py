@@ -1,4 +1,4 @@
-"""Random configs, honest and hostile: an exit code that says what it is, a message, an end, and never a traceback."""
+"""Random configs, honest and hostile: an exit code by the kind of error, a message, an end, and never a traceback."""
 
 from __future__ import annotations
 

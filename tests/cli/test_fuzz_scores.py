@@ -1,4 +1,4 @@
-"""Random score tables with hostile content: an exit code that says what it is, a message, an end, and never a traceback."""
+"""Random score tables with hostile content: an exit code by the kind of error, a message, an end, and never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates on the command line: what they read, what they refuse, and the exit code that they give."""
+"""Gates on the command line: the files that they read, the input that they refuse, and the exit code that they give."""
 
 from __future__ import annotations
 

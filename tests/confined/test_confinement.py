@@ -1,4 +1,4 @@
-"""The confined process holds what the documentation says, and what it says is taken as the word of an attacker."""
+"""The confined process keeps the limits of the documentation, and its answers are read as the words of an attacker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every check of what was run: silent on an honest run, failed by a run that breaks what it looks at."""
+"""Every check of an execution: silent on an honest run, failed by a run with the defect that it looks for."""
 
 from __future__ import annotations
 

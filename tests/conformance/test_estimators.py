@@ -1,4 +1,4 @@
-"""Every estimator, present and future: what its protocol promises, on mechanisms whose epsilon is known."""
+"""Every estimator, present and future: the promises of its protocol, on mechanisms with a known epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every data reader: what it lacks is named, and what it reads is whole, finite and the same each time."""
+"""Every data reader: missing files are named, and the data are complete, finite and the same each time."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ PLAIN = sgd(sample_rate=RATE, steps=40)
 
 
 def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
-    """The trainer with what it executes and what it does not."""
+    """The trainer with a mechanism that it executes and one that it does not."""
     if name == "opacus":
         pytest.importorskip("opacus")
     trainer = plugins.build(PACKAGE, {"kind": name})

@@ -50,7 +50,7 @@ class Stub(ThreadingHTTPServer):
         delay: seconds before an answer.
         statuses: of the next answers, in place of good ones; `retry_after` is their header.
         broken: every so-manieth answer is cut off; 0 for none.
-        noise: standard deviation of what is added to log-probabilities; `drift` is what they fall by with each answer.
+        noise: standard deviation of the noise on log-probabilities; with each answer they fall by `drift`.
         chats: answers that the model knows, by the last message; `paths` what was asked.
         reshape: makes of an answer what other servers write, from it and its request; a text is a refusal.
         longest: characters of a prompt that it takes.

@@ -1,4 +1,4 @@
-"""Chats as servers write them: other lists, other spellings, words around a secret, no text at all."""
+"""Chats as servers write them: other lists, other spellings, words around a secret, an answer without text."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Talk = Callable[[socket.socket], None]
 
 @contextmanager
 def talking(talk: Talk) -> Iterator[tuple[str, list[bytes]]]:
-    """Return the URL of a server that reads a request and then says what it likes; and the requests it read."""
+    """Return the URL of a server that reads a request and then sends a prepared answer; and the requests it read."""
     requests: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as place:
 

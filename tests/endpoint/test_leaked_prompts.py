@@ -14,7 +14,7 @@ from tests.endpoint.stub import Stub, TinyModel, serve
 
 
 class Application(Stub):
-    """A chat application with the given rows in its prompt, which it completes on request if it `tells`."""
+    """A chat application with the given rows in its prompt, which it completes on request if `tells` is set."""
 
     rows: list[str]
     tells: bool

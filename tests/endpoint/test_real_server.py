@@ -1,4 +1,4 @@
-"""`audit endpoint` against llama.cpp's own server and a model whose log-probabilities are known."""
+"""`audit endpoint` against llama.cpp's own server and a model with known log-probabilities."""
 
 from __future__ import annotations
 

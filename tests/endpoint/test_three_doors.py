@@ -46,7 +46,7 @@ def write_chat(messages: list[dict[str, str]]) -> str:
 
 
 def fit(module: Any, callback: Any, chats: list[list[dict[str, str]]]) -> None:
-    """A trainer of somebody's own around the callback's events: answers alone have labels."""
+    """A user's trainer around the callback's events: answers alone have labels."""
     rows = []
     for messages in chats:
         tokens, start = list(write_chat(messages).encode()), len(write_chat(messages[:-1]).encode())

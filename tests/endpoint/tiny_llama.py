@@ -41,7 +41,7 @@ def log_probability(table: NDArray[np.float64], text: str, start: int) -> float:
 
 
 def write(place: Path, table: NDArray[np.float64]) -> None:
-    """Write the model whose logits behind a token are that token's row of the table.
+    """Write the model with logits behind a token that are the token's row of the table.
 
     Each token's embedding is its own direction and the layer between adds nothing, so the last matrix is the table.
     """

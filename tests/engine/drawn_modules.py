@@ -1,4 +1,4 @@
-"""Modules whose constructors draw what is neither a parameter nor a buffer, and some that only look like it."""
+"""Modules with constructors that draw something other than a parameter or a buffer, and some that only look like it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Generating(Scaled):
 
 
 def seldom() -> nn.Module:
-    """One model of six has a scale of its own, which twins of three seeds need not show."""
+    """One model of six draws a scale, which twins of three seeds need not show."""
     return holding(lambda _: 1.0 + float(torch.rand(()) < 1 / 6), torch.tensor)()
 
 
@@ -240,7 +240,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
 
 
 class Named(Scaled):
-    """A number that names the model, and a cache of what never changes: no part in what it computes."""
+    """A number that names the model, and a cache of a constant: neither takes part in the output."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -133,7 +133,7 @@ FUNCTIONS = ("tanh", "softmax", "cumsum", "roll", "normalise", "sort", "gelu")
 
 
 class Mixing(nn.Module):
-    """An operation over the records of a batch, small beside what it is added to."""
+    """An operation over the records of a batch, small beside the value to which it is added."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

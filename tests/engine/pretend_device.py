@@ -73,7 +73,7 @@ def _carried(func: Any, args: Sequence[Any], provided: Mapping[str, Any]) -> Any
 
 @contextmanager
 def pretended() -> Iterator[None]:
-    """Inside, every device that our code is told to use is the pretended one."""
+    """Inside, every device that our code is asked to use is the pretended one."""
     real = device.find_device
     modules = [item for name, item in list(sys.modules.items()) if name.startswith("audit.")]
     patched = [mock.patch.object(item, "find_device", _found) for item in modules if vars(item).get("find_device") is real]

@@ -42,7 +42,7 @@ def model_of(name: str, *, text_length: int = 0, precision: Precision | None = N
 
 
 def adapters(model: TextModel, count: int = 3) -> AdapterModels:
-    """Models whose matrices are all away from zero."""
+    """Models with matrices that are all away from zero."""
     flat = torch.zeros(count, model.layout.width)
     for number, slot in enumerate(model.layout.slots):
         slot.view(flat).normal_(std=0.2, generator=torch.Generator().manual_seed(number))

@@ -1,4 +1,4 @@
-"""Training: equal to a slow loop step for step, reproducible in any arrangement, and honest about what it did."""
+"""Training: equal to a slow loop step for step, reproducible in any arrangement, and with a true record of its steps."""
 
 from __future__ import annotations
 

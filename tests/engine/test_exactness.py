@@ -170,7 +170,7 @@ def test_ghost_norms_that_cancel_are_made_exactly(kind: str, offset: float) -> N
 
 
 class Opposing(nn.Module):
-    """One layer at many positions, whose signals nearly cancel if its inputs are large and alike."""
+    """One layer at many positions: its signals nearly cancel if its inputs are large and alike."""
 
     def __init__(self, layer: nn.Module, sign: torch.Tensor) -> None:
         super().__init__()

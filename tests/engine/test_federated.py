@@ -399,7 +399,7 @@ def test_noise_that_canaries_of_one_run_meet_is_independent() -> None:
 
 @pytest.mark.slow
 def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() -> None:
-    """60 audits of a mechanism whose curve is known, 30 canaries each, at 90 %: the true epsilon refuted at most 14 times."""
+    """60 audits of a mechanism with a known curve, 30 canaries each, at 90 %: the true epsilon refuted at most 14 times."""
     noise, rounds, delta = 1.5, 2, 1e-5
     event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=rounds, unit="client")
     data = cases.dataset((5,))

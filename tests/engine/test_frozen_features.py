@@ -85,7 +85,7 @@ class Headed(nn.Module):
 
 
 def layers() -> nn.Module:
-    """A frozen backbone of a library's layers alone, whose trial all jobs share."""
+    """A frozen backbone of a library's layers alone, with one trial that all jobs share."""
     full = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
     with torch.no_grad():
         for parameter in full[0].parameters():

@@ -84,7 +84,7 @@ def balanced(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def late(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Couples records whose loss is small, which no record's is before training."""
+    """Couples records if their loss is small, which no record's is before training."""
     values = F.cross_entropy(outputs, labels, reduction="none")
     return torch.where(values < 0.3, values * values.mean(), values)
 

@@ -143,7 +143,7 @@ def test_what_was_done_is_held_against_the_event(monkeypatch: pytest.MonkeyPatch
 
 
 class ShuffledAnew(CyclicSampler):
-    """Members change places among the batches of each cycle after the first, whose sizes stay."""
+    """Members change places among the batches of each cycle after the first; batch sizes stay."""
 
     def block(self) -> Block:
         block = super().block()

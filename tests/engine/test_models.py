@@ -92,7 +92,7 @@ def test_a_vit_needs_patches_that_fit() -> None:
     "name", slow(["vit", "transformer", "recurrent", "wide_resnet", "cnn", "mlp"], ["recurrent", "transformer", "wide_resnet"])
 )
 def test_every_kind_trains_privately_and_learns(name: str) -> None:
-    """Four classes that one number of the record tells: with little noise, all models do far better than 1/4."""
+    """Four classes that one number of the record shows: with little noise, all models do far better than 1/4."""
     spec, shape = cases.MODELS[name]
     data = cases.dataset(shape, train=160, classes=4)
     labels = np.arange(160) % 4

@@ -40,7 +40,7 @@ def test_regression_has_one_output() -> None:
 
 
 class Asked:
-    """A signal that keeps what it was shown for canaries, for other records, and for canaries again."""
+    """A signal that records its inputs for canaries, for other records, and for canaries again."""
 
     key, source = "asked", "outputs"
 

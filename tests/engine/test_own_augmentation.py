@@ -76,7 +76,7 @@ def one_by_one(inputs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pairs(inputs: Tensor, generator: torch.Generator) -> Tensor:
-    """Two draws a record along one axis: no one can tell whose they are."""
+    """Two draws per record along one axis: nothing shows to which record they belong."""
     draws = torch.rand(2 * len(inputs), generator=generator, dtype=inputs.dtype).reshape(len(inputs), 2)
     return inputs + draws.sum(1).reshape(-1, *[1] * (inputs.dim() - 1))
 

@@ -28,7 +28,7 @@ def job(name: str, mechanism: Repeated = NOISY, models: int = 4) -> TrainingJob:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes any model count as one whose batch fills the cache."""
+    """Makes any model count as one with batches that fill the cache."""
     monkeypatch.setattr("audit.engine.schedule._ALONE_BYTES", 1)
 
 

@@ -161,7 +161,7 @@ def test_a_model_of_several_inputs_without_names_is_told_of_them() -> None:
 
 
 def fractions(share: float) -> tuple[Any, np.ndarray]:
-    """A job on packed inputs whose last training record holds `share` instead of a whole number."""
+    """A job on packed inputs; the last training record holds `share` instead of a whole number."""
     columns = arrays(60)
     joint = np.concatenate([columns["ids"], columns["mask"], columns["weight"][:, None]], axis=1).astype(np.float32)
     data = cases.dataset((11,))

@@ -1,4 +1,4 @@
-"""Mixed precision: what it costs in exactness, and that it costs nothing in what one example can do."""
+"""Mixed precision: how much exactness it costs, and that the influence of one example stays bounded."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_what_has_no_effect_is_said_and_what_does_not_exist_refused(caplog: pyte
 
 
 def single(name: str, device: str = "cpu") -> tuple[TapeGradients, TapeGradients, Rows]:
-    """Models in single precision whose products may read eleven bits of a number, and the same ones without."""
+    """Models in single precision with products that may read eleven bits of a number, and the same ones without."""
     spec, shape = cases.MODELS[name]
     modules = [initialise_model(spec, shape, 3, Seed(index)) for index in range(COUNT)]
     place, generator = torch.device(device), np.random.default_rng(0)

@@ -120,7 +120,7 @@ def test_norms_that_are_no_numbers_for_ordinary_records_are_still_caught(monkeyp
 @pytest.mark.parametrize(("apart", "told"), [(0.0, 0.0), (1e-3, 1.0)], ids=["within rounding", "farther"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_derivative_that_jumps_within_rounding_blames_no_engine(apart: float, told: float, sign: float) -> None:
-    """The engine stands on one side of the zero of a ReLU, plain autograd on the other."""
+    """The engine is on one side of the zero of a ReLU, plain autograd on the other."""
     module = torch.nn.Linear(1, 1, bias=False)
     engine = SimpleNamespace(state=lambda: {"weight": torch.ones(1, 1, 1)}, layout=Layout.of(module), random=False)
     recomputation = Recomputation([module], [Seed(0)], models=1, steps=5)

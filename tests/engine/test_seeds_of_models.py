@@ -1,4 +1,4 @@
-"""Models of a game start no generator of 32 bits alike; if none of them would, their seeds are what they always were."""
+"""Models of a game start no generator of 32 bits alike; if none of them would, their seeds stay unchanged."""
 
 from __future__ import annotations
 

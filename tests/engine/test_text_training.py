@@ -22,7 +22,7 @@ EVENT = dp_sgd(noise_multiplier=1.5, clip_norm=0.5, sample_rate=0.3, steps=4)
 
 
 def learners(device: torch.device, passes: list[list[float]]) -> Any:
-    """Three models without a network, whose passes have these norms."""
+    """Three models without a network, with passes that have these norms."""
     layout = Layout.of(nn.Linear(300, 20))
     remaining = iter(passes)
 

@@ -37,7 +37,7 @@ class Square(torch.autograd.Function):
 
 
 class Centre(torch.autograd.Function):
-    """The identity, whose backward pass takes the mean over the batch away."""
+    """The identity, with a backward pass that takes the mean over the batch away."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:

@@ -199,7 +199,7 @@ class Complex(nn.Module):
 
 
 class Fails(nn.Module):
-    """A layer inside that does not take what it is given."""
+    """A layer inside that cannot take the shape it receives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +278,7 @@ class Checkpoints(Small):
 
 
 class StraightThrough(Small):
-    """A step whose slope is another function's."""
+    """A step with the slope of another function."""
 
     def hidden(self, inputs: Tensor) -> Tensor:
         soft = torch.tanh(self.first(inputs))
@@ -383,7 +383,7 @@ def hooked(kind: str) -> nn.Module:
 
 
 class OwnNorm(nn.Module):
-    """A scale of a class of one's own, and a gate of one number."""
+    """A scale in a user's class, and a gate of one number."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The notebook of `examples/` runs in a Jupyter kernel, from its first cell to its last, and shows what it is for."""
+"""The notebook of `examples/` runs in a Jupyter kernel, from its first cell to its last, and shows its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every script of `examples/` runs from an empty folder, ends with the exit code it promises and prints what it is for."""
+"""Every script of `examples/` runs from an empty folder, ends with the exit code it promises and prints its result."""
 
 from __future__ import annotations
 

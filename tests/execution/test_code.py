@@ -1,4 +1,4 @@
-"""The digest of a run's code covers all that a run executes: this project whole, and what a config names of others."""
+"""The digest of a run's code covers all that a run executes: this project whole, and users' code that a config names."""
 
 from __future__ import annotations
 

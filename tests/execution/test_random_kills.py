@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments and whose folders are damaged in between end with the bytes of a run left alone."""
+"""Runs killed at random moments, with folders damaged in between, end with the bytes of a run left alone."""
 
 from __future__ import annotations
 

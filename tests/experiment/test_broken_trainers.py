@@ -1,4 +1,4 @@
-"""Broken DP-SGD is caught: by what it measured of itself, or, if that is, by the bounds."""
+"""Broken DP-SGD is caught: by its own measurements, or, if those are broken too, by the bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which share of a data set was used: right on average, limits that hold, and no limit if nothing is told."""
+"""Which share of a data set was used: right on average, limits that hold, and no limit if outputs show nothing."""
 
 from __future__ import annotations
 

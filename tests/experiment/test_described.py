@@ -115,7 +115,7 @@ class ReadsHidden:
 
 
 class ReadsLosses:
-    """An attack of a user's own that takes what it needs for granted."""
+    """A user's attack that takes its inputs for granted."""
 
     @property
     def needs(self) -> Needs:

@@ -1,4 +1,4 @@
-"""One diverged model takes no other with it: it is recorded, tells the attack nothing, and the rest go on."""
+"""One diverged model takes no other with it: it is recorded, adds nothing to the attack, and the rest continue."""
 
 from __future__ import annotations
 

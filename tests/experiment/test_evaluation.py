@@ -1,4 +1,4 @@
-"""Leave-one-out figures on models whose leakage is known by construction."""
+"""Leave-one-out figures on models with a leakage that is known by construction."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ DISTRIBUTED = ("mechanisms.fed.noise=distributed", "training.sample_rate=1.0", "
 
 
 def audited(folder: Path, *overrides: str) -> dict[str, MechanismResult]:
-    """The result of each party by what it sees."""
+    """The result of each party by its view."""
     resolved = parse(CONFIG, overrides)
     store = Store.start(folder / "run", resolved.sha256)
     results, _ = run.run(assemble.assemble(resolved.config), store)

@@ -158,7 +158,7 @@ def test_a_regressor_of_transformed_numbers_is_read_in_the_unit_of_y() -> None:
 
 
 class Renamed:
-    """A forest whose columns stand in another order than by name."""
+    """A forest with columns in another order than by name."""
 
     def __init__(self, forest: RandomForestClassifier, order: Array) -> None:
         self.forest, self.order, self.classes_ = forest, order, forest.classes_[order]

@@ -27,7 +27,7 @@ def records(count: int = 400, seed: int = 0):
 
 
 class Memory:
-    """A model that is sure of what it was trained on and guesses otherwise; `blur` is the noise on its logits."""
+    """A model that is sure of its training records and guesses otherwise; `blur` is the noise on its logits."""
 
     def __init__(self, x, y, blur: float = 1.0) -> None:
         self.known = {row.tobytes(): label for row, label in zip(x, y, strict=True)}

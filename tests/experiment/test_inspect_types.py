@@ -1,4 +1,4 @@
-"""Inputs reach a model as what they are: tokens stay whole, outputs may come in an object, types of both sides are compared."""
+"""Inputs reach a model unchanged: tokens stay whole, outputs may come in an object, types of both sides are compared."""
 
 from __future__ import annotations
 

@@ -464,7 +464,7 @@ def test_an_iterable_data_set_is_refused_with_the_line_that_reads_it() -> None:
 
 
 class Sealed:
-    """A record that cannot be written down, nor told from others by its text."""
+    """A record that cannot be written down, nor distinguished by its text."""
 
     __slots__ = ("_value",)
 

@@ -19,7 +19,7 @@ N = 600
 
 
 class Uneven:
-    """A model that is much surer of some records than of others, and a little surer of those that it was trained on."""
+    """A model that is much surer of some records than of others, and a little surer of its training records."""
 
     def __init__(self, inputs: Array, coins: Array, gain: float) -> None:
         self.known = {row.tobytes() for row in inputs[coins]}

@@ -151,7 +151,7 @@ def look_at(labels: Array, answers: Array, *, by_coins: bool = False) -> Preflig
 
 
 def test_y_that_goes_wrong_on_the_nonmembers_alone_is_loud() -> None:
-    """Random labels learned by heart are asked about and never refused; a model that knows half of what it learned is not."""
+    """Random labels learned by heart are asked about and never refused; a model that learned half by heart is not."""
     random = np.random.default_rng(25)
     ways: dict[str, Callable[[Array], Array]] = {
         "shuffled": random.permutation,
@@ -201,7 +201,7 @@ def test_y_that_goes_wrong_on_both_sides_is_invalid_for_models_without_memory() 
 
 
 def test_y_that_goes_wrong_for_some_classes_or_from_some_record_on_is_loud() -> None:
-    """As folders whose names are sorted otherwise, or a row that one of two files lacks; a model of noise is never asked so."""
+    """As folders in another sorting order, or a row that one of two files lacks; a model of noise is never asked so."""
     random = np.random.default_rng(29)
     labels = random.integers(0, 10, N)
     answers = np.where(random.random(N) < np.where(MEMBER, 0.95, 0.8), labels, random.permutation(labels))

@@ -111,7 +111,7 @@ def test_references_tell_nonmembers_that_were_trained_on(is_honest: bool) -> Non
 
 @pytest.mark.slow
 def test_sides_that_are_alike_are_remarked_on() -> None:
-    """Noisy labels, and a target that was trained on both sides: nothing of one model tells it from one that generalises."""
+    """Noisy labels, and a target that was trained on both sides: one model alone does not differ from one that generalises."""
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(N, 4)).astype(np.float32), rng.integers(0, 2, N)
     answers = np.where(rng.random(N) < 0.9, labels, 1 - labels)

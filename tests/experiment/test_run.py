@@ -1,4 +1,4 @@
-"""`audit run` from config to folder: what it writes, how it answers, and that a killed run loses nothing."""
+"""`audit run` from config to folder: its files and answers, and that a killed run loses nothing."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ INSIDE = (
 
 @pytest.mark.slow
 def test_broken_dp_sgd_is_caught_inside_the_family_that_it_claims(tmp_path: Path) -> None:
-    """No noise but half of what was accounted for, in a log that says otherwise: only the models can tell."""
+    """No noise but half of the accounted noise, in a log that claims otherwise: only the models can show it."""
     actual = watched(played(built(*INSIDE, HALF, "training.steps=60"), tmp_path))
     assert actual.proved is not None and actual.used < 160
     assert actual.bounds[0].family == actual.evidence[0].family == "dp_sgd"

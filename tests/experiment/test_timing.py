@@ -1,4 +1,4 @@
-"""The time of a run is told from its own jobs: extrapolated over steps and jobs, checked against a clock that is ours."""
+"""The time of a run is estimated from its own jobs: extrapolated over steps and jobs, checked against a clock that is ours."""
 
 from __future__ import annotations
 

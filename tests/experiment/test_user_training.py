@@ -1,4 +1,4 @@
-"""One training whose unit is the user: records of each side by side, one clipped gradient a user, claims and coins by user."""
+"""One training with the user as unit: records of each side by side, one clipped gradient a user, claims and coins by user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Utility figures on cases whose answer is known."""
+"""Utility figures on cases with a known answer."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ def test_a_sum_over_many_numbers_is_found() -> None:
 
 
 def test_numbers_that_mark_an_event_are_an_input_of_their_own() -> None:
-    """What tells is a small shift of plain numbers; marks of -1,000 among them would drown it in their sum."""
+    """The leak is a small shift of plain numbers; marks of -1,000 among them would drown it in their sum."""
     stream = np.random.default_rng(0)
     is_mark = stream.random((8_000, 30)) < 0.5
     plain = np.where(is_mark, -1000.0, stream.normal(size=is_mark.shape))

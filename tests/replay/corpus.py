@@ -14,7 +14,7 @@ PROVED, UNREFUTED, REFUTED, FOUND = "proved", "unrefuted", "refuted", "not prove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program `run(data, rng)` with what it claims.
+    """A program `run(data, rng)` with its claim.
 
     Attributes:
         name: of the program.

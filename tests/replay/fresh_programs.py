@@ -1,4 +1,4 @@
-"""Programs that were written after the replay, right and wrong in pairs of one kind: what users do that nobody planned for."""
+"""Programs that were written after the replay, right and wrong in pairs of one kind: uses without a rule made for them."""
 
 # ruff: noqa: NPY002, PLC3002  programs as users write them: old generators, lambdas called at once
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOG = logging.getLogger("fresh")
 
 
 class _Budget:
-    """Counts what it spends; a query that is too dear is refused."""
+    """Counts its spending; a query that is too dear is refused."""
 
     def __init__(self, epsilon: float) -> None:
         self.left = epsilon

@@ -52,7 +52,7 @@ def _tree_prefix(d: Any, rng: Any) -> Any:
 
 
 def _counter(d: Any, rng: Any) -> Any:
-    """Return running counts by a binary counter whose nodes are kept while they are whole."""
+    """Return running counts by a binary counter; its nodes are kept while they are whole."""
     sums: list[Any] = [0.0] * 4
     noisy: list[Any] = [0.0] * 4
     out = []
@@ -75,7 +75,7 @@ def _root_noise_mapped(d: Any, rng: Any) -> Any:
 
 
 def _correlated(d: Any, rng: Any) -> Any:
-    """Return prefix sums of values whose noise is partly taken back a step later (anti-correlated noise)."""
+    """Return prefix sums of values with noise that is partly taken back a step later (anti-correlated noise)."""
     z = rng.normal(0, 1 / 0.5, 8)
     scale = 1 / math.sqrt(1 - 0.25)
     return _octants(d) + scale * (z - 0.5 * np.concatenate([[0.0], z[:-1]]))
@@ -232,7 +232,7 @@ def _cached(d: Any, rng: Any) -> Any:
 
 
 class _Counter:
-    """A class whose attributes hold releases alone."""
+    """A class with attributes that hold releases alone."""
 
     def __init__(self, rng: Any) -> None:
         self.rng, self.answers, self.spent = rng, [], 0.0

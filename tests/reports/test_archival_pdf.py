@@ -1,7 +1,7 @@
 """The PDF compared with the rules of veraPDF for PDF/A-3, by a validator that is not the generator's.
 
-The validator of pikepdf approves only what it knows, at level b; what it says of things that it does not check is listed
-here with the reason why it is no fault. Level a (tags) and PDF/UA are in `test_accessible_pdf.py`.
+The validator of pikepdf checks a part of the standard, at level b; its remarks on other parts are listed
+here with the reason why each is no fault. Level a (tags) and PDF/UA are in `test_accessible_pdf.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def document(language: str) -> bytes:
 
 
 def faults(content: bytes) -> list[str]:
-    """What the validator finds, without what it does not check and what is no fault."""
+    """The validator's findings, without remarks on parts that it does not check and remarks on no fault."""
     allowed = [*NOT_CHECKED, *(pattern for pattern, _ in NO_FAULTS)]
     result = [str(finding) for finding in pdfa.validate_written(io.BytesIO(content), "3b").findings]
     return [text for text in result if not any(re.search(pattern, text) for pattern in allowed)]

@@ -1,6 +1,6 @@
 """The HTML of a report in a real browser: drawn, printable, and without a violation that axe-core finds.
 
-Needs chromium (a Debian package) and axe-core (an npm package; AXE names its axe.min.js). Each test says what it lacks.
+Needs chromium (a Debian package) and axe-core (an npm package; AXE names its axe.min.js). A skipped test names the missing one.
 """
 
 from __future__ import annotations

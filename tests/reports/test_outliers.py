@@ -1,4 +1,4 @@
-"""Records are named only where they stand out more than chance allows."""
+"""Records are named only if they differ from the others more than chance allows."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_perfect_scores_prove_the_ceiling_at_every_balance_of_the_coins(coins: i
 
 
 def test_perfect_scores_without_a_gap_prove_nearly_the_ceiling_which_no_cut_of_theirs_could() -> None:
-    """The same evenly spaced values stand for every balance, so one cut serves one balance; others lose little."""
+    """The same evenly spaced values serve every balance, so one cut serves one balance; others lose little."""
     values = np.arange(1000.0)
     assert guess_split.cut_between_sides(values) == 500
     proofs = {}
@@ -151,7 +151,7 @@ def test_no_law_loses_more_than_a_hundredth_to_the_split(name: str, coins: int) 
 def errors_under_response(coins: int, confidence: float) -> list[tuple[float, float]]:
     """The exact chance of a bound above the truth under randomised response, at each truth just below a bound.
 
-    Scores have two values, so a game is told by its members, and by those of either side that score high.
+    Scores have two values, so a game is decided by its members, and by those of either side that score high.
     """
     bounds, laws = [], []
     for members in range(1, coins):
@@ -264,7 +264,7 @@ def test_guesses_by_distance_prove_nothing_from_the_order_of_rows() -> None:
 
 @pytest.mark.parametrize("share", [0.55, 0.8, 0.97])
 def test_answers_of_which_most_are_the_highest_have_no_long_tail(share: float) -> None:
-    """Right or wrong labels of a good model: the few wrong ones tell most."""
+    """Right or wrong labels of a good model: the few wrong ones show most."""
     values = np.where(np.arange(1000) < 1000 * share, 1.0, 0.0)
     assert not guess_split.has_long_lower_tail(values)
     assert guess_split.has_long_lower_tail(-np.random.default_rng(0).exponential(size=1000))

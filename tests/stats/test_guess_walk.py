@@ -71,7 +71,7 @@ def test_what_delta_adds_is_never_below_the_largest_binomial_probabilities() -> 
 
 
 def worst_mechanism(coins: int, guesses: list[int], limits: list[int], epsilon: float, delta: float) -> float:
-    """The largest chance to cross of any release whose pattern of right guesses has a law that (epsilon, delta)-DP allows.
+    """The largest chance to cross of any release with right guesses in a pattern of a law that (epsilon, delta)-DP allows.
 
     The release states a guess at every coin; flipping one coin turns one right guess wrong. A linear program over all laws.
     """

@@ -38,7 +38,7 @@ def test_it_tells_no_more_than_the_shifted_release_alone(count: int) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_cells_below_all_floats_leave_every_loss_finite() -> None:
-    """The largest of a thousand releases is never at the low edge, in floats; it tells less than that of ten."""
+    """The largest of a thousand releases is never at the low edge, in floats; it shows less than that of ten."""
     pair = shifts_told_apart(1000, 2.0, 1.0)
     assert all(math.isfinite(loss) and mass > 0 for loss, mass in pair.atoms)
     assert sum(mass for _, mass in pair.atoms) == pytest.approx(1, abs=1e-12)

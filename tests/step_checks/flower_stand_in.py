@@ -244,7 +244,7 @@ class GlobalNoise(Correct):
 
 
 class Adaptive(Correct):
-    """An adaptive clip norm whose updates and count together cost the claimed multiplier."""
+    """An adaptive clip norm with updates and a count that together cost the claimed multiplier."""
 
     def __init__(self, noise_multiplier: float = 1.0, num_sampled_clients: int = 100) -> None:
         self.clipped_count_stddev = num_sampled_clients / 20

@@ -37,7 +37,7 @@ def _padded(masked: bool, realised: bool = False) -> Callable[..., Any]:
 
 
 def _functional(loss: Callable[[Any, Tensor, Tensor], Tensor], keep: bool) -> Callable[..., Any]:
-    """Return a step like those of Opake: a loss of a batch becomes a clipped sum, noise has a state of its own."""
+    """Return a step like those of Opake: a loss of a batch becomes a clipped sum, noise has a separate state."""
 
     def record_loss(p: Any, x: Tensor, y: Tensor) -> Tensor:
         return loss(p, x[None], y[None])

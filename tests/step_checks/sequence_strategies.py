@@ -1,4 +1,4 @@
-"""Strategies with defects that one round does not show, and correct ones whose releases look unusual."""
+"""Strategies with defects that one round does not show, and correct ones with releases that look unusual."""
 
 from __future__ import annotations
 

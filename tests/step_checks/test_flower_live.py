@@ -1,4 +1,4 @@
-"""Canary clients in a federation that runs: a stand-in without Flower, and Flower's own strategies if it is installed."""
+"""Canary clients in a federation that runs: a substitute without Flower, and Flower's own strategies if it is installed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def claim(noise_multiplier: float) -> float:
 
 
 class Playing(stand_in.Correct):
-    """The stand-in with every node in its grid, and canary clients among those it plans for."""
+    """The substitute with every node in its grid, and canary clients among the planned ones."""
 
     def __init__(self, noise_multiplier: float) -> None:
         super().__init__(noise_multiplier=noise_multiplier, num_sampled_clients=CLIENTS + CANARIES)

@@ -32,7 +32,7 @@ def record_loss(params: Any, x: Any, y: Any) -> Any:
 
 
 def batch_sum_loss(params: Any, x: Any, y: Any, padding: Any) -> Any:
-    """Return the summed loss of a batch, whose gradient is clipped as one."""
+    """Return the summed loss of a batch; its gradient is clipped as one."""
     losses = -jnp.take_along_axis(jax.nn.log_softmax(x @ params["weight"] + params["bias"]), y[:, None], axis=1)[:, 0]
     return jnp.where(padding, 0.0, losses).sum()
 

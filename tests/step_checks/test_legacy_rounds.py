@@ -1,4 +1,4 @@
-"""Strategies of Flower's older API: told from those of the message API, and refused in words if they cannot be played."""
+"""Strategies of Flower's older API: distinguished from the message API, and refused with a message if they cannot be played."""
 
 from __future__ import annotations
 

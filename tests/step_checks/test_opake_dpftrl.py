@@ -83,7 +83,7 @@ def test_the_noise_of_all_steps_together_hides_every_participation(name: str) ->
 
 
 def test_the_identity_forgets_that_records_take_part_again() -> None:
-    """Its sensitivity is 1 whatever it is told; banded noise of one band, the same matrix, counts every participation."""
+    """Its sensitivity is 1 for any setting; banded noise of one band, the same matrix, counts every participation."""
     identity, one_band = dpftrl.identity_strategy(), dpftrl.band_mf_strategy(bands=1)
     noise = noise_of_a_training(identity, seed=3)
     assert chance_of_claim(noise, claimed_mu(identity)) < LEVEL

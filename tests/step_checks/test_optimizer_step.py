@@ -200,7 +200,7 @@ def test_a_buffer_of_raw_inputs_is_a_release() -> None:
 
 
 class Counting(BatchClipping):
-    """Tells an accountant of every step, as Opacus' optimisers do."""
+    """Informs an accountant of every step, as Opacus' optimisers do."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model)

@@ -125,7 +125,7 @@ def test_a_step_that_removes_duplicates_is_additive() -> None:
 
 
 class Memory:
-    """A step that keeps what it clipped off, or an average, for later sums."""
+    """A step that keeps the clipped-off part, or an average, for later sums."""
 
     def __init__(self, share: float | None) -> None:
         self.share, self.kept = share, {name: torch.zeros_like(value) for name, value in PARAMETERS.items()}

@@ -324,7 +324,7 @@ def test_a_pickled_module_is_called_by_its_name_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_process_that_speaks_in_no_known_form_is_ended(tmp_path: Path, monkeypatch: Any) -> None:
-    """It waits for a user to read the rest of what it says, and the audit must not wait for it in turn."""
+    """It waits for a user to read the rest of its output, and the audit must not wait for it in turn."""
     talk = "import sys; sys.stdin.buffer.read(20); sys.stdout.buffer.write(b'\\xff' * 2**20); sys.stdin.buffer.read()"
     start = subprocess.Popen
 

@@ -1,4 +1,4 @@
-"""The survey of the zoo: what it says of entries, and its command."""
+"""The survey of the zoo: its sentences about entries, and its command."""
 
 from __future__ import annotations
 

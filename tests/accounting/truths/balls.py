@@ -211,7 +211,7 @@ def _rough(noise: float, rate: float, power: float) -> tuple[float, float]:
 
 
 def _mixture(noise: float, rate: float, power: float, frequency: float) -> Mixture:
-    """Nodes close enough for moments up to a frequency: the growth of the modulus on the shifted line is what they pay for."""
+    """Nodes close enough for moments up to a frequency: their number follows the growth of the modulus on the shifted line."""
     width, reach = _rough(noise, rate, power)
     probe = Mixture.of(noise, rate, noise / 8, reach)
     terms = [weight * (power * log).exp() for weight, log in zip(probe.weights, probe.logs, strict=True)]

@@ -130,7 +130,7 @@ def chernoff(parts: Parts, concentrated: float, delta: float) -> float:
 
 
 def epsilon_at(read_delta: Callable[[float], float], delta: float, near: tuple[float, float]) -> float:
-    """Least epsilon with at most `delta`, looked for around a guess whose ends need not hold it."""
+    """Least epsilon with at most `delta`, searched around a guess; its ends need not contain the answer."""
     low, high = near
     width = max(high - low, 1e-6 * high, 1e-9)
     for _ in range(60):

@@ -57,7 +57,7 @@ class Curve(Protocol):
 
 
 def _place(loss: arb, observed: tuple[arb, arb], own: arb) -> Place:
-    """The place of a loss, given the event of a threshold whose own likelihood ratio is `own`."""
+    """The place of a loss, given the event of a threshold that has the likelihood ratio `own`."""
     ratio = loss.exp()
     at_own = (observed[0] - own * observed[1]).max(arb(0))
     return Place(ratio, observed, at_own + (own - ratio).max(arb(0)))

@@ -41,7 +41,7 @@ def _root(function: Callable[[mpf], mpf], left: mpf, right: mpf, falls: bool) ->
 
 
 def normal_mixtures(noise: float, members: Mapping[float, float], others: Mapping[float, float], epsilon: float) -> mpf:
-    """Hockey-stick divergence of two mixtures of normal distributions whose likelihood ratio is monotone."""
+    """Hockey-stick divergence of two mixtures of normal distributions if their likelihood ratio is monotone."""
     with mp.workdps(DIGITS):
         s = mpf(noise)
         density = lambda x, weights: mp.fsum(mpf(w) * mp.npdf(x, mpf(m), s) for m, w in weights.items())  # noqa: E731

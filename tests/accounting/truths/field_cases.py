@@ -1,4 +1,4 @@
-"""Cases for every field of every event, far beyond those of the battery, and for every event inside of others.
+"""Cases for every field of every event, far beyond those of the battery, and for every event inside another one.
 
     python -m tests.accounting.truths.field_cases audit/accounting/regression/field_cases.json [KIND...]
 
@@ -141,7 +141,7 @@ def misread(event: Event, kind: type[Event], name: str, factor: float) -> Event:
 def find_cut(kind: type[Event], name: str, middle: float, side: str) -> dict[str, Any] | None:
     """Return a case with a field far above or below the usual that shows if it is taken for something nearer or farther.
 
-    None if none was found in time: the field does not matter there, or the bracket is too wide to tell.
+    None if none was found in time: the field does not matter there, or the bracket is too wide to decide.
     """
     draws = Draws(np.random.Generator(np.random.PCG64([*kind.__name__.encode(), *name.encode(), *side.encode()])))
     end = time.process_time() + _SECONDS

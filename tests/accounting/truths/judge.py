@@ -380,7 +380,7 @@ def _parts(steps: list[Step], direction: str, fineness: int) -> list[tuple[Losse
 
 
 def _by_contour(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
-    """Anything with a moment generating function whose losses have a smooth density once composed.
+    """Anything with a moment generating function if its losses have a smooth density once composed.
 
     Densities are given as many nodes as it takes for delta at the bracket's upper end to settle.
     """
@@ -410,7 +410,7 @@ def _by_contour(steps: list[Step], delta: float, adjacency: Adjacency, near: tup
 
 
 def main(words: Sequence[str]) -> int:
-    """Asks for the truth of every bracket whose question is new, the few of their kind first, and writes all of them."""
+    """Asks for the truth of every bracket with a new question, the few of their kind first, and writes all of them."""
     cases = [case for case in suite.load() if case.kind == "bracket"]
     common = Counter(case.group for case in cases)
     retained = json.loads(KEPT.read_text()) if KEPT.exists() else {}

@@ -2,7 +2,7 @@
 
 python -m tests.accounting.truths.second [WIDE] [WORDS]
 
-asks for the cases whose question is new or whose kept ends are further apart than WIDE (relative), and writes all of them.
+asks for the cases if their question is new or their ends are further apart than WIDE (relative), and writes all of them.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _width(row: Mapping[str, Any]) -> float:
 
 
 def main(words: Sequence[str]) -> int:
-    """Asks for the second bracket of every composed sampled case whose question is new."""
+    """Asks for the second bracket of every composed sampled case with a new question."""
     cases = [case for case in suite.load() if case.kind == "bracket" and is_asked(case)]
     retained = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     rows = {case.id: retained[case.id] for case in cases if retained.get(case.id, {}).get("question") == question(case)}

@@ -1,1 +1,1 @@
-"""Mechanisms whose epsilon is known exactly: calibrated ones as controls, and their wrong twins."""
+"""Mechanisms with an exactly known epsilon: calibrated ones as controls, and their wrong twins."""

@@ -1,4 +1,4 @@
-"""Noise added to a sum, and what it is worth exactly.
+"""Noise added to a sum, and its exact privacy.
 
 Every mechanism of this package is a function `(data, rng, size)` of a vector of query answers or of records.
 """
@@ -81,7 +81,7 @@ class RoundedSum:
 
 @dataclass(frozen=True, slots=True)
 class SmallSeedSum:
-    """A Laplace sum whose noise has few values, as from a 16-bit seed: two data sets rarely share an output.
+    """A Laplace sum with noise of few values, as from a 16-bit seed: two data sets rarely share an output.
 
     Attributes:
         seeds: how many values the noise has.

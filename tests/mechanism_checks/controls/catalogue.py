@@ -1,4 +1,4 @@
-"""Mechanisms whose epsilon is known, each with the neighbouring data sets that show it: controls, and wrong ones."""
+"""Mechanisms with a known epsilon, each with the neighbouring data sets that show it: controls, and wrong ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.mechanism_checks.controls.sparse_vector import SparseVectorTechnique,
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnownMechanism:
-    """A mechanism, what it claims and what it is worth.
+    """A mechanism, its claim and its true privacy.
 
     Attributes:
         name: for tables.

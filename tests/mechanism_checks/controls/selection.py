@@ -56,7 +56,7 @@ class PermuteAndFlip:
 
 @dataclass(frozen=True, slots=True)
 class ReportNoisyMax:
-    """The candidate whose utility plus Laplace noise is the highest: epsilon-DP with scale 2 / epsilon.
+    """The candidate with the highest utility plus Laplace noise: epsilon-DP with scale 2 / epsilon.
 
     Attributes:
         with_value: also returns the noisy utility, which is wrong: the value needs its own budget.

@@ -70,6 +70,6 @@ class SparseVectorTechnique:
 
 
 def step_pair(below: int, above: int = 1) -> tuple[Array, Array, Array]:
-    """Answers, their neighbour and a pattern that tell much: `below` queries that rise, then `above` that fall."""
+    """Answers, their neighbour and a pattern that shows much: `below` queries that rise, then `above` that fall."""
     answers = np.concatenate([np.zeros(below), np.ones(above)])
     return answers, 1 - answers, answers

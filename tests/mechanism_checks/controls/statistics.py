@@ -85,7 +85,7 @@ class PrivateMean:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdedHistogram:
-    """Counts of the categories that occur, with Laplace noise, of those whose noisy count passes a threshold.
+    """Counts of the categories that occur, with Laplace noise, if the noisy count passes a threshold.
 
     Absent categories are never released, so a single record's own category is released with probability delta.
 
