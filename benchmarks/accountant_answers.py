@@ -59,7 +59,7 @@ def collect(
 
     Args:
         seconds: of CPU for a case.
-        fresh: whether to ask everything again.
+        fresh: if True, everything is asked again.
         progress: is called with each case before it is asked.
     """
     cases, path = suite.load(), folder / f"{re.sub('[^a-z0-9]+', '-', spec)}.json"

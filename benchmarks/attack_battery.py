@@ -3,11 +3,11 @@
 Synthetic Purchase-like data (600 binary features, 100 classes: a random prototype per class, each bit
 flipped with probability 0.375), 8000 records, half of them in each model; MLP 600-128-100 tanh, Adam 1e-3,
 batch 64, 10 epochs. Prints AUC and TPR at 1 % and 0.1 % FPR, mean and sample standard deviation over
-targets, beside an independent earlier measurement on a problem of the same description (whose data
+targets, beside an independent earlier measurement on a problem of the same description (its data
 generator was not kept; the flip rate here gives its test accuracy of 93 %); then the figures of formulas
 found in other implementations on the same models. `--coins balanced` gives every record to half of the models
-(8 or 9 of 17), as the original research code does; the coins of the others then tell the target's, which the last
-row shows. `--batches poisson` trains with the project's engine instead: records by independent coins, Poisson batches,
+(8 or 9 of 17), as the original research code does; the coins of the others then show the target's, as the last
+row measures. `--batches poisson` trains with the project's engine instead: records by independent coins, Poisson batches,
 which expose members unevenly and leak a little less.
 
     python benchmarks/attack_battery.py [--models 17] [--records 8000] [--seed 0] [--references K]

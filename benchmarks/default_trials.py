@@ -105,7 +105,7 @@ def reach(rows: list[Row], folder: Path) -> list[str]:
 
 
 def table(folder: Path) -> list[str]:
-    """Return the table with what it shows."""
+    """Return the table with its conclusion."""
     rows = [Row(law, 60, 200) for law in (LAWS[0], LAWS[3])]
     rows += [Row(law, 200, 500 if law.kind == "flat" else 120) for law in LAWS]
     rows += [Row(law, 2000, 60) for law in LAWS[:2]]

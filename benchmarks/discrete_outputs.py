@@ -1,9 +1,10 @@
-"""`auto` beside RMIA, LiRA and the offset on twice twelve models whose outputs are tied: docs/evidence/results.md.
+"""`auto` beside RMIA, LiRA and the offset on twice twelve models with tied outputs: docs/evidence/results.md.
 
 The choice of `auto` was settled with a look at the first twelve; those of `HELD_OUT` came after it.
 
 Each row trains models of one kind on half of a data set of scikit-learn, half of the records by their own coins for each
-model, and scores every model with all others as references. Outputs are probabilities as the model gives them, or rounded.
+model, and scores every model with all others as references. Outputs are probabilities as the model gives them, or rounded
+if the row's name says so.
 
     python benchmarks/discrete_outputs.py [--held-out] [--models 17] [--targets 9] [--only tree forest ...]
 """

@@ -1,8 +1,8 @@
 """This project's attacks beside other packages' on eight data sets: the tables of docs/evidence/results.md.
 
-Trains the models of `untuned_problems.py` if OUT does not hold what they show, scores models as the target, each with
-all others as references, by our attacks, and prints the tables. What other packages find on these models is read from
-`eight_data_sets_peers.csv`; with SOURCES their own code scores the models again (`peer_packages.py`).
+Trains the models of `untuned_problems.py` if OUT does not hold their outputs, scores models as the target, each with
+all others as references, by our attacks, and prints the tables. Figures of other packages on these models are read from
+`eight_data_sets_peers.csv`; if SOURCES is given, their own code scores the models again (`peer_packages.py`).
 
     python benchmarks/eight_data_sets.py --root FOLDER --out OUT [--data german imdb ...] [--targets 17] [--without lira ...]
     pip install sacroml fpdf2; python benchmarks/eight_data_sets.py --root FOLDER --out OUT --sources SOURCES [--store]

@@ -2,7 +2,7 @@
 
     python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama] [--repeats 3] [--threads 1]
 
-Under ten minutes on two quiet cores; `--quick` is a look at whether all rows run. CPU seconds of this process for a step of
+Under ten minutes on two quiet cores; `--quick` shows if all rows run. CPU seconds of this process for a step of
 one model, without the set-up of a training (one of no steps is taken off ours); medians of repeats in which all sides take
 turns, so a ratio holds within this run. Needs opacus. The last column is the share of the peak of a 1024 x 1024 product by
 `torch.mm` in this process that the products of our step reach, without padding: by torch's kernels, and compiled.

@@ -5,7 +5,7 @@
 
 Same data, architecture, first weights, Poisson batches and steps on both sides; noise from each side's own stream.
 Times are CPU seconds of this process (`time.process_time`) and wall seconds; medians over interleaved repeats. "compiled" is
-the trainers' `compile: on`, whose compiler runs before the clock starts and is timed on the first lines. Shares of the peak
+the trainers' `compile: on`; the compiler runs before the clock starts and is timed on the first lines. Shares of the peak
 count the products of a step, without padding, over all its time, against a 1024 x 1024 product by `torch.mm` in this process.
 """
 

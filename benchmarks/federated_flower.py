@@ -5,7 +5,7 @@
 
 Both train the MLP of 9,946 parameters of benchmarks/federated_speed.py: 100 of 1,000 clients a round, five local steps of 10
 records by plain SGD, updates clipped to norm 1, noise multiplier 1 at the server. Flower starts its workers before the first
-round is answered, so what it takes until then is its own figure, and a round costs what is between one answer and the
+round is answered, so its time until then is a figure of its start, and a round costs what is between one answer and the
 next: a simulation of R + 1 rounds gives R such times, and their median counts. The trainer is measured over a whole run of
 `--audit` rounds, with all that it sets up, before and after Flower, and its slower run counts. Times are of the wall clock,
 since Flower's work is in many processes: nothing else may run beside it.

@@ -2,8 +2,9 @@
 
     python benchmarks/federated_twins.py --seeds 30 --out twins.jsonl
 
-Each audit plays the games of quickstart-federated that find wrong trainers, on a smaller model. Audits that stand in the file
-are not made again. A refutation of a correct training has at most the chance that the confidence leaves, 5 % of an audit.
+Each audit plays the games of quickstart-federated that find wrong trainers, on a smaller model. Audits are not made
+again if the file has them. A refutation of a correct training has at most the chance that the confidence leaves, 5 % of an
+audit.
 """
 
 from __future__ import annotations

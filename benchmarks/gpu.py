@@ -6,13 +6,13 @@
 Prints a table and writes JSON after every row, in order of worth: milliseconds a step with and without privacy, examples a
 second, the cost of privacy, most memory allocated, the largest difference to the CPU's weights in double precision after a few
 steps with the same batches and the same noise, both from counters; the same models by Opacus, one after another, and by
-`vmap(vmap(grad))`; a private step whose passes are CUDA graphs, and one with products in bfloat16; kernels a step. Rows that
-are whole in the JSON are not measured again. `gpu_predictions.json`, counted without a GPU, stands beside each measurement.
+`vmap(vmap(grad))`; a private step with passes as CUDA graphs, and one with products in bfloat16; kernels a step. Rows are
+not measured again if they are complete in the JSON. `gpu_predictions.json`, counted without a GPU, gives the predictions.
 
 A step of ours is timed within one training, from report to report, after the first two fifths of it; that of a peer as the
-difference of a long and a short run. The shorter of two such times counts, and both are in the JSON. What does not fit into
-the minutes is named and left out, what fails is named and the rest goes on: either ends with 1, as does a device that computes
-something else than the CPU.
+difference of a long and a short run. The shorter of two such times counts, and both are in the JSON. If a row does not fit into
+the minutes, it is named and left out; if one fails, it is named and the rest continues: either ends with 1, as does a device
+that computes something else than the CPU.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def peers(clock: Clock, problem: Problem) -> dict[str, Any]:
 
 
 def shorter(clock: Clock, problem: Problem) -> dict[str, Any]:
-    """Time of a private step whose products are shorter than single precision."""
+    """Time of a private step if its products are shorter than single precision."""
     return {
         name: value
         for precision in ("tf32", "bfloat16")
@@ -364,7 +364,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def is_wrong(row: Mapping[str, Any]) -> bool:
-    """True if something failed, was not run, or differs from what it has to be equal to."""
+    """True if something failed, was not run, or differs from its expected value."""
     far = (row.get("disagreement") or 0.0) > _LIMIT or (row.get("graph_disagreement") or 0.0) > _GRAPH_LIMIT
     return far or bool(row["errors"]) or bool(row["not_run"])
 

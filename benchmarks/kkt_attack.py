@@ -103,7 +103,7 @@ class Candidates:
     residual: float
 
     def heaviest(self, share: float = 0.05) -> Tensor:
-        """The records whose multiplier is above a share of the largest; the rest explains next to nothing."""
+        """The records with a multiplier above a share of the largest; the rest explains next to nothing."""
         return self.records[self.multipliers > share * self.multipliers.max()]
 
 
@@ -192,7 +192,7 @@ class TrainingPastZeroLoss:
             classes: `(n,)` of -1 and 1.
 
         Raises:
-            ObservationError: the classes are not separated, so nothing is known of where the weights lead; or
+            ObservationError: if the classes are not separated, so nothing is known of the direction of the weights; or
                 the gradient is 0.
         """
         inputs, kind = with_constant(records), records.dtype

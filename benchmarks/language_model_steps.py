@@ -88,7 +88,7 @@ class OurStep:
 
 
 def model(spec: dict[str, Any], adapter: Adapter, length: int) -> TextModel:
-    """A model with an adapter whose matrices are away from zero."""
+    """A model with an adapter that has matrices away from zero."""
     module = LanguageModel(**spec).build(Vocabulary(size=VOCABULARY), length, Seed(1))
     text_model = TextModel(adapter.attach(module, Seed(2)), torch.device("cpu"))
     text_model.flat.normal_(std=0.02)

@@ -28,7 +28,7 @@ COLUMNS = ("members", "nonmembers", "share", "gaussian", "fdp_rank")
 
 
 def levels(members: int, nonmembers: int, shares: tuple[int, ...]) -> list[tuple[float, float | None]]:
-    """Exact levels at each share of the budget: of `gaussian`, and of `fdp_rank` by the AUC where the share is in `shares`."""
+    """Exact levels at each share of the budget: of `gaussian`, and of `fdp_rank` by the AUC if the share is in `shares`."""
     scores = least_favourable.auc_scores(members + nonmembers)
     draws = least_favourable.simulate(members, nonmembers, SIGNIFICANCE / max(shares))
     step = max(1, (1 << 19) // len(scores))
@@ -53,7 +53,7 @@ def sides(size: int) -> tuple[int, int]:
 
 
 def read() -> list[dict[str, float]]:
-    """Rows of the stored table; NaN where a level was not measured."""
+    """Rows of the stored table; NaN if a level was not measured."""
     if not STORE.exists():
         return []
     with STORE.open(encoding="utf-8", newline="") as file:

@@ -4,7 +4,7 @@
     python benchmarks/levels_combined.py --write docs/evidence/calibration.md
 
 `both_ends` refutes from a critical statistic on, which the draws of a size decide: it is found with the public test, and fresh
-samples tell how often they reach it; to that comes the share of the rank tests, a hundredth of the level, as if each of
+samples count how often they reach it; to that comes the share of the rank tests, a hundredth of the level, as if each of
 them were an error. `clopper_pearson` by split and `sequential` are asked about tied answers, all tables of a size at once.
 """
 

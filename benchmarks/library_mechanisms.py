@@ -1,4 +1,4 @@
-"""OpenDP's and diffprivlib's mechanisms, as they are, compared with what they claim: for docs/use/mechanisms.md.
+"""OpenDP's and diffprivlib's mechanisms, as they are, compared with their claims: for docs/use/mechanisms.md.
 
 pip install opendp diffprivlib
 python benchmarks/library_mechanisms.py 20000

@@ -1,4 +1,4 @@
-"""What `audit mechanism` proves of mechanisms whose epsilon is known, at growing numbers of outputs: docs/use/mechanisms.md.
+"""What `audit mechanism` proves of mechanisms with a known epsilon, at growing numbers of outputs: docs/use/mechanisms.md.
 
 python benchmarks/mechanisms.py 10000 100000
 python benchmarks/mechanisms.py ceiling 50000 1000000

@@ -1,7 +1,7 @@
 """What an audit says of a model that learned nothing and of one that memorised everything.
 
-Null: labels are random and both sides are fresh records that the model never saw; a tool that finds leakage there is wrong.
-Memory: a model that is right on all of its training records, whose labels are random.
+Null: labels are random and both sides are fresh records that the model never saw; if a tool finds leakage there, it is wrong.
+Memory: a model that is right on all of its training records, though labels are random.
 
     python benchmarks/null_and_memory.py [--repetitions 50] [--first-seed 0] [--models "null, logistic regression" ...]
 """
@@ -26,12 +26,12 @@ FEATURES = 10
 
 
 def fresh(random: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """Records whose labels are fair coins: nothing but memory distinguishes them."""
+    """Records with fair coins as labels: nothing but memory distinguishes them."""
     return random.normal(size=(count, FEATURES)).astype(np.float32), random.integers(0, 2, count)
 
 
 def outcome(make: Callable[[int], Any], count: int, seed: int, memory: bool) -> tuple[bool, bool, bool, float]:
-    """Return whether the AUC's band is above a half, of any attack and of the loss; whether epsilon is; the best AUC."""
+    """Return if the AUC's band is above a half, of any attack and of the loss; if epsilon is above 0; the best AUC."""
     random = np.random.default_rng(seed)
     coins = audit.draw_coins(2 * count, seed + 10**6)
     inputs, labels = fresh(random, 2 * count)

@@ -1,4 +1,4 @@
-"""Pages whose sections are made by different commands: each replaces its own and leaves the others as they are."""
+"""Pages with sections from different commands: each replaces its own and leaves the others as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace_section(page: Path, title: str, lines: Sequence[str]) -> None:
-    """Write lines as the section `## title` of a Markdown page: instead of the one of that title, else at the end."""
+    """Write lines as the section `## title` of a Markdown page: instead of one of that title, at the end if there is none."""
     text = page.read_text(encoding="utf-8") if page.exists() else f"# {page.stem.capitalize()}\n"
     head, *sections = text.rstrip().split("\n## ")
     titles = [section.partition("\n")[0] for section in sections]

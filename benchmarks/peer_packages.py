@@ -2,9 +2,9 @@
 
 LeakPro, Privacy Meter, PrivacyGuard and TensorFlow Privacy are read from checkouts of their repositories,
 `SOURCES/LeakPro`, `SOURCES/ml_privacy_meter`, `SOURCES/PrivacyGuard`, `SOURCES/privacy`; SACRO-ML is imported
-(`pip install sacroml`). Of the first four only the file of an attack runs: what it imports for training, data and reports is
+(`pip install sacroml`). Of the first four only the file of an attack runs: imports for training, data and reports are
 replaced by `_Nothing`, so none of their dependencies is needed. Each attack gets what its package would have made of the same
-models, with the package's defaults unless the name says otherwise.
+models, with the package's defaults if the name does not say otherwise.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Absent(ModuleType):
 
 @contextmanager
 def _replaced(modules: Mapping[str, Mapping[str, object]]) -> Iterator[None]:
-    """Let imports of `modules` and of their parents find stand-ins that have the given names."""
+    """Let imports of `modules` and of their parents find substitutes that have the given names."""
     names = {".".join(name.split(".")[: depth + 1]) for name in modules for depth in range(name.count(".") + 1)}
     before = {name: sys.modules.get(name) for name in names}
     for name in sorted(names):
@@ -113,7 +113,7 @@ def _loaded(path: Path, modules: Mapping[str, Mapping[str, object]]) -> Any:
 
 
 def _leakpro(name: str, sources: Path, models: Models) -> tuple[Any, Callable[[int], SimpleNamespace]]:
-    """An attack's class, and for each target the stand-in of the package's store of shadow models."""
+    """An attack's class, and for each target the substitute of the package's store of shadow models."""
     root = sources / "LeakPro" / "leakpro" / "attacks"
     utils = _loaded(root / "utils" / "utils.py", {})
     base = type("AbstractMIA", (), {"__init__": lambda self, handler: None})

@@ -1,4 +1,4 @@
-"""Published (epsilon, delta, noise, rate, steps), each held against the proven bracket: writes the table of the evidence page.
+"""Published (epsilon, delta, noise, rate, steps), each compared with the proven bracket: writes the table of the evidence page.
 
     python benchmarks/published_epsilons.py docs/evidence/tables/published-epsilons.csv
 

@@ -100,7 +100,7 @@ PROBLEMS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingDesign:
-    """One way to train: `epsilon` of the claim, None without privacy."""
+    """One way to train: `epsilon` of the claim, None if it is not private."""
 
     name: str
     epsilon: float | None

@@ -4,7 +4,7 @@
 
 Without a file the digits inside scikit-learn are used. A file holds `x` `(n, channels, rows, columns)` uint8 and `y` `(n,)`,
 such as CIFAR-10's test records. SOURCES holds checkouts of LeakPro and breaching, which then attack the same gradients
-(`gradient_peers.py` says what they need). Gradients are of one record each, clipped to norm 1; noise is normal with the given
+(`gradient_peers.py` names their packages). Gradients are of one record each, clipped to norm 1; noise is normal with the given
 standard deviation on each coordinate, so a release is Gaussian DP with mu = 1 / noise.
 """
 

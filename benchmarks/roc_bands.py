@@ -42,7 +42,7 @@ def binormal(shift: float, spread: float = 1.0) -> Corners:
 
 
 def grouped(curve: Corners, values: int) -> Corners:
-    """A curve whose scores take so many values, about as many scores having each: straight between their thresholds."""
+    """A curve if scores take so many values, about as many scores having each: straight between their thresholds."""
     fpr, tpr = curve
     thresholds = np.arange(values + 1) / values
     return tuple(np.interp(thresholds, (fpr + tpr) / 2, rates) for rates in (fpr, tpr))  # type: ignore[return-value]
@@ -66,7 +66,7 @@ def staircase(steps: int, size: int) -> Corners:
 
 
 def sampled(corners: Corners, members: int, nonmembers: int, draw: np.random.Generator) -> tuple[Array, Array]:
-    """Scores of both sides whose ROC is the curve: the place along it, falling."""
+    """Scores of both sides that have the curve as their ROC: the place along it, falling."""
     fpr, tpr = corners
     return -_places(tpr, draw.random(members)), -_places(fpr, draw.random(nonmembers))
 
@@ -137,7 +137,7 @@ SIDES = ((100, 100), (1000, 1000), (10_000, 10_000), (50, 950))
 
 
 def coverage(draws: int) -> None:
-    """Print the share of samples whose band holds the whole curve."""
+    """Print the share of samples with a band that holds the whole curve."""
     print("| curve | " + " | ".join(f"{members:,} and {nonmembers:,}" for members, nonmembers in SIDES) + " |")
     print("|---|" + "---|" * len(SIDES), flush=True)
     for name, curve in CURVES.items():
@@ -150,7 +150,7 @@ def coverage(draws: int) -> None:
 
 
 def ties(draws: int) -> None:
-    """Print the share of samples of tied scores whose band holds the whole curve."""
+    """Print the share of samples with a band that holds the whole curve if scores are tied."""
     sides = SIDES[:2]
     print("| values | shift | " + " | ".join(f"{members:,} and {nonmembers:,}" for members, nonmembers in sides) + " |")
     print("|---|---|" + "---|" * len(sides), flush=True)

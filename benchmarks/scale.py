@@ -76,7 +76,7 @@ def write_config(folder: Path, options: argparse.Namespace) -> Path:
 
 
 def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
-    """Run the audit, killed when `kill_at` jobs are stored, or resume it to its end; returns what it took."""
+    """Run the audit, killed when `kill_at` jobs are stored, or resume it to its end if that is None; returns the costs."""
     resume = ["--resume"] if kill_at is None else []
     command = [sys.executable, "-m", "audit", "run", str(config), "-o", str(output), "--quiet", *resume]
     started = time.perf_counter()
@@ -129,7 +129,7 @@ def session(leader: int) -> dict[int, Usage]:
 
 
 def stored(output: Path) -> int:
-    """Number of finished jobs of a run, which is called `.partial` until it ends."""
+    """Number of finished jobs of a run; its folder is called `.partial` if it has not ended."""
     folders = (output, output.with_name(f"{output.name}.partial"))
     return sum(len(list((folder / "models").glob("*.safetensors"))) for folder in folders)
 

@@ -1,9 +1,9 @@
-"""Attribute inference on real people: what a model tells of each sensitive column of Adult, German credit and Location-30.
+"""Attribute inference on real people: what a model shows of each sensitive column of Adult, German credit and Location-30.
 
 Each column is redrawn, for records of the pool, from its law given the rest of the record, so that the chance of a right
 guess without the model is known; then models are trained on the redrawn records, with and without DP-SGD, and the attack
-names the value of largest likelihood. Prints a row a column, as docs/use/beyond-membership.md shows them. Reports that are in
-OUT already are read, not made again.
+names the value of largest likelihood. Prints a row a column, as docs/use/beyond-membership.md shows them. Reports are
+read, not made again, if OUT has them already.
 
     python benchmarks/sensitive_columns.py --root FOLDER --out OUT [--data adult german location30]
 

@@ -1,6 +1,6 @@
 """Attacks on four data sets that no scorer was developed on: the table of docs/evidence/results.md.
 
-Trains the models of `untuned_problems.py`, keeps what they show in OUT and compares attacks on some of the canaries, every
+Trains the models of `untuned_problems.py`, keeps their outputs in OUT and compares attacks on some of the canaries, every
 model once the target.
 
     python benchmarks/untuned_data.py --root FOLDER --out OUT [--data german imdb ag_news bank] [--models 17]

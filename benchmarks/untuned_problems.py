@@ -125,7 +125,7 @@ def fashion_mnist(root: Path) -> tuple[Array, Array]:
 
 
 def cifar10(root: Path) -> tuple[Array, Array]:
-    """Images of the first batch, whose file holds colour differences and differences between neighbours."""
+    """Images of the first batch, from a file of colour differences and differences between neighbours."""
     with lzma.open(root / "CIFAR10" / "train_batch_1.xz") as stream:
         packed = np.frombuffer(stream.read(), np.uint8).reshape(3, -1, 32, 32)
     planes = np.cumsum(np.cumsum(packed, 2, dtype=np.uint8), 3, dtype=np.uint8)

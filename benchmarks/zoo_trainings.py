@@ -51,7 +51,7 @@ class ZooTraining:
 
     Attributes:
         products: `(steps, canaries)`, each release along each canary's direction, which was fixed before.
-        took_part: `(steps, canaries)` bool, whether the canary was in the batch.
+        took_part: `(steps, canaries)` bool, True if the canary was in the batch.
         final: parameters after the last step.
     """
 
