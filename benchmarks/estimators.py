@@ -6,8 +6,8 @@
     python benchmarks/estimators.py --write docs/evidence/calibration.md   as its sections "Reach" and "False alarms"
     python benchmarks/estimators.py --speed               process time of every estimator on 10^4 scores, of the default on 10^6
 
-Finished cells are kept in `--store` and used again if the code gives the same bounds; if a run is interrupted, the next continues
-it. The peer is imported into the same process; without it its column says so. Every draw is seeded.
+Finished cells are kept in `--store` and used again if the code gives the same bounds; if a run is interrupted, the next
+continues it. The peer is imported into the same process; without it its column says so. Every draw is seeded.
 """
 
 from __future__ import annotations
