@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -89,30 +90,45 @@ def assert_baseline(name: str, report: Report, baseline: str | Path) -> None:
     Args:
         name: of the promise in the baseline.
         report: of `audit.replay`, `audit.mechanism`, `audit.check_optimizer` or others with an `exit_code`.
-        baseline: a JSON file of an object `{name: reason}`; a file that is not there accepts nothing.
+        baseline: a JSON file of an object `{name: reason}`, or `{name: [reason, words]}`: then the report has to say these
+            words, so that another defect of the same name fails. A relative path starts from the folder of the calling file;
+            a file that is not there accepts nothing.
 
     Raises:
-        AssertionError: a promise outside the baseline is refuted; or one inside it no longer is: the baseline shrinks.
+        AssertionError: a promise outside the baseline is refuted, or one inside it for something else than was accepted; or
+            one inside it no longer is: the baseline shrinks.
         ConfigError: a baseline that is not such an object.
         pytest's outcome: "xfailed" for an accepted defect, "skipped" if the report decides nothing.
     """
     import pytest
 
-    path = Path(baseline)
+    path = Path(sys._getframe(1).f_code.co_filename).parent / baseline
+    accepted = _read_baseline(path, name)
+    if report.exit_code not in (0, 1):
+        pytest.skip(f"not decided: {report}")
+    if name not in accepted:
+        if report.exit_code:
+            raise AssertionError(f'{report}\nTo accept it until it is mended, add "{name}" and the reason to {path}.')
+        return
+    reason, words = accepted[name]
+    if not report.exit_code:
+        raise AssertionError(f"'{name}' is not refuted any more: take it out of {path}, so that it stays so.")
+    if words not in str(report):
+        raise AssertionError(f"{report}\nIt is refuted, but not by what {path} accepts ({reason}): that says '{words}'.")
+    pytest.xfail(" ".join([reason, *str(report).split()]))
+
+
+def _read_baseline(path: Path, name: str) -> dict[str, tuple[str, str]]:
+    """Return the reason, and the words that a report has to say, of each accepted defect."""
     try:
-        accepted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        read = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
         raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
-    if not isinstance(accepted, dict) or not all(isinstance(reason, str) for reason in accepted.values()):
+    pairs = read.items() if isinstance(read, dict) else [("", None)]
+    entries: dict[str, Any] = {key: [entry, ""] if isinstance(entry, str) else entry for key, entry in pairs}
+    if not all(isinstance(entry, list) and list(map(type, entry)) == [str, str] for entry in entries.values()):
         raise ConfigError(f'{path} must hold an object of names and reasons, such as {{"{name}": "issue 12"}}')
-    if report.exit_code == 1 and name in accepted:
-        pytest.xfail(accepted[name])
-    if report.exit_code == 1:
-        raise AssertionError(f'{report}\nTo accept it until it is mended, add "{name}" and the reason to {path}.')
-    if report.exit_code:
-        pytest.skip(f"not decided: {report}")
-    if name in accepted:
-        raise AssertionError(f"'{name}' is not refuted any more: take it out of {path}, so that it stays so.")
+    return {key: (reason, words) for key, (reason, words) in entries.items()}
 
 
 def seconds(budget: str | float) -> float:

@@ -49,13 +49,26 @@ def test_an_accepted_defect_that_is_mended_has_to_leave_the_baseline(baseline: P
         assert_baseline("known", Decided(0), baseline)
 
 
+def test_another_defect_under_an_accepted_name_fails(baseline: Path) -> None:
+    for words, outcome in (("exit_code=1", pytest.xfail.Exception), ("noise is missing", AssertionError)):
+        baseline.write_text(json.dumps({"known": ["issue 7", words]}), encoding="utf-8")
+        with pytest.raises(outcome, match="issue 7"):
+            assert_baseline("known", Decided(1), baseline)
+
+
+def test_a_relative_path_starts_from_the_folder_of_the_calling_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pytest.xfail.Exception, match="docs/evidence/findings"):
+        assert_baseline("class-weighted mean loss", Decided(1), "../examples/maintainers/opacus.json")
+
+
 @pytest.mark.parametrize("name", ["new", "known"])
 def test_what_is_not_decided_is_skipped(baseline: Path, name: str) -> None:
     with pytest.raises(pytest.skip.Exception, match="not decided"):
         assert_baseline(name, Decided(3), baseline)
 
 
-@pytest.mark.parametrize("text", ["[]", '{"known": 7}', "{"])
+@pytest.mark.parametrize("text", ["[]", '{"known": 7}', '{"known": ["issue 7"]}', "{"])
 def test_a_baseline_of_another_form_is_refused(baseline: Path, text: str) -> None:
     baseline.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match="baseline"):
