@@ -31,7 +31,7 @@ class FreeRiders:
         """Return `count` records that no one trains on, one a client.
 
         Raises:
-            ConfigError: a pool with fewer records.
+            ConfigError: if the pool has fewer records.
         """
         rows = _pool.choose(dataset, count, seed.child("free_riders"), "free_riders")
         return Canaries(
@@ -64,7 +64,7 @@ class LabelFlippers:
         """`count` records with wrong labels, one a client.
 
         Raises:
-            ConfigError: no classes, or a pool with fewer records.
+            ConfigError: if there are no classes, or a pool with fewer records.
         """
         rows = _pool.choose(dataset, count, seed.child("label_flippers"), "label_flippers")
         originals = dataset.pool.take(rows)

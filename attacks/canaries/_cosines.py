@@ -12,7 +12,7 @@ def directions(count: int, parameters: int, key: int, kind: str) -> Array:
     """Return the first `count` of a family `(count, parameters)`, of unit l2 norm.
 
     Raises:
-        ConfigError: not fewer than parameters, or directions that would not fit 4 GiB.
+        ConfigError: if they are not fewer than parameters, or directions would not fit 4 GiB.
     """
     rows = no_directions(count, parameters - 1, parameters, kind)
     for number in range(count):
@@ -24,7 +24,7 @@ def no_directions(count: int, limit: int, parameters: int, kind: str) -> Array:
     """Return zeros `(count, parameters)`.
 
     Raises:
-        ConfigError: not 1 to `limit` of them, or they would not fit 4 GiB.
+        ConfigError: if there are not 1 to `limit` of them, or they would not fit 4 GiB.
     """
     if not 1 <= count <= limit:
         smallest = f", the smallest tensor with {limit}" if limit < parameters - 1 else ""

@@ -39,7 +39,7 @@ class FormattedSecret:
         """`count` sentences, each with a random secret at the end.
 
         Raises:
-            ConfigError: the data are no texts of bytes, or too short for the sentence.
+            ConfigError: if the data are no texts of bytes, or too short for the sentence.
         """
         vocabulary = _texts.vocabulary(dataset, "formatted_secret")
         if vocabulary.tokenizer != "bytes":
@@ -95,7 +95,7 @@ class RedrawnSecret:
         """`count` secrets, the alternatives of each one after the other.
 
         Raises:
-            ConfigError: the data are no texts, or fewer than `count`; digits without tokens of bytes; fewer secrets than k.
+            ConfigError: if the data are no texts, or fewer than `count`; digits without tokens of bytes; fewer secrets than k.
         """
         vocabulary = _texts.vocabulary(dataset, "redrawn_secret")
         if self.digits and vocabulary.tokenizer != "bytes":

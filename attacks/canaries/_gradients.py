@@ -26,7 +26,7 @@ class DiracGradient:
         """`count` distinct coordinates of a model with `parameters` parameters.
 
         Raises:
-            ConfigError: more canaries than parameters.
+            ConfigError: if there are more canaries than parameters.
         """
         if not 1 <= count <= parameters:
             raise ConfigError(
@@ -64,7 +64,7 @@ class RandomGradient:
         """`count` directions `(count, parameters)` of unit l2 norm.
 
         Raises:
-            ConfigError: more canaries than parameters although orthogonal ones were asked for, or the
+            ConfigError: if there are more canaries than parameters although orthogonal ones were asked for, or the
                 directions would not fit 4 GiB.
         """
         _check_size(count, parameters, self.orthogonalise)
@@ -111,7 +111,7 @@ class SignedCosine:
         """`count` directions `(count, parameters)` of unit l2 norm.
 
         Raises:
-            ConfigError: not fewer canaries than parameters, or directions that would not fit 4 GiB.
+            ConfigError: if canaries are not fewer than parameters, or directions would not fit 4 GiB.
         """
         return Canaries(
             kind="signed_cosine",
@@ -135,7 +135,7 @@ class NonFinite:
         """`count` directions `(count, parameters)` of unit l2 norm.
 
         Raises:
-            ConfigError: not fewer canaries than parameters, or directions that would not fit 4 GiB.
+            ConfigError: if canaries are not fewer than parameters, or directions would not fit 4 GiB.
         """
         return Canaries(
             kind="non_finite",

@@ -19,7 +19,7 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     A trigger is an assignment of the smallest or the largest value of the train split to some features, both drawn at random.
 
     Raises:
-        ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
+        ConfigError: if there are no classes, fewer features than a trigger has, or a pool that is too small or of one class.
     """
     _pool.require_classes(dataset, kind)
     requested = _pool.choose(dataset, count, seed.child("backdoor"), kind)
@@ -121,7 +121,7 @@ class PoisonedMembership:
         """`count` pool records in random order, and the copies of each that all models train on.
 
         Raises:
-            ConfigError: the data set has no classes, or its pool has fewer records.
+            ConfigError: if the data set has no classes, or its pool has fewer records.
         """
         rows = _pool.choose(dataset, count, seed.child("poisoned_membership"), "poisoned_membership")
         records = dataset.pool.take(rows)

@@ -42,7 +42,7 @@ class NewToken:
         """`count` texts of the pool, each with its own token at the end.
 
         Raises:
-            ConfigError: the data are no texts, or the vocabulary has fewer unused tokens.
+            ConfigError: if the data are no texts, or the vocabulary has fewer unused tokens.
         """
         vocabulary = _texts.vocabulary(dataset, "new_token", users=True)
         if vocabulary.unused < count:
@@ -77,7 +77,7 @@ class RandomTokens:
         """`count` texts of the pool, each with a random secret at the end.
 
         Raises:
-            ConfigError: the data are no texts, or fewer than `count`.
+            ConfigError: if the data are no texts, or fewer than `count`.
         """
         vocabulary = _texts.vocabulary(dataset, "random_tokens", users=True)
         secrets = seed.child("secrets").numpy().integers(0, vocabulary.ordinary, size=(count, self.length))
@@ -100,7 +100,7 @@ class RareBigrams:
         """`count` texts of the pool, each with its own pair at the end.
 
         Raises:
-            ConfigError: the data are no texts, or fewer pairs than canaries are rare.
+            ConfigError: if the data are no texts, or fewer pairs than canaries are rare.
         """
         _texts.vocabulary(dataset, "rare_bigrams", users=True)
         pairs = _rare_pairs(dataset.pool.inputs.astype(np.int64))
@@ -153,7 +153,7 @@ class UnlikelySuffix:
         """`count` texts of the pool, each with a sampled suffix at the end.
 
         Raises:
-            ConfigError: the data are no texts, or fewer than `count`.
+            ConfigError: if the data are no texts, or fewer than `count`.
         """
         _texts.vocabulary(dataset, "unlikely_suffix")
         rows = _pool.choose(dataset, count, seed.child("unlikely_suffix"), "unlikely_suffix")
@@ -198,8 +198,8 @@ class SearchedToken:
         """`count` texts of the pool, each with its token at the end.
 
         Raises:
-            ConfigError: the data are no texts, fewer than `count`, or with fewer tokens than canaries.
-            DataError: the folder cannot be read.
+            ConfigError: if the data are no texts, fewer than `count`, or with fewer tokens than canaries.
+            DataError: if the folder cannot be read.
         """
         vocabulary = _texts.vocabulary(dataset, "searched_token")
         rows = _pool.choose(dataset, count, seed.child("searched_token"), "searched_token")

@@ -12,7 +12,7 @@ def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
     """`(count,)` distinct positions in the pool, in random order.
 
     Raises:
-        ConfigError: fewer than one canary, or more than the pool has records.
+        ConfigError: if `count` is below 1, or above the number of the pool's records.
     """
     available = len(dataset.pool)
     if not 1 <= count <= available:
@@ -32,7 +32,7 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
     A record is `norm` times the pool's mean input norm along its own direction, with a random sign.
 
     Raises:
-        ConfigError: more canaries than input features, or labels that are not classes.
+        ConfigError: if there are more canaries than input features, or labels that are not classes.
 
     References:
         Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
@@ -59,7 +59,7 @@ def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Arra
     """For each label another class, uniform over the others, in the labels' shape and type; below 0 stays (no record).
 
     Raises:
-        ConfigError: the data set has no classes to confuse.
+        ConfigError: if the data set has no classes to confuse.
     """
     require_classes(dataset, kind)
     offsets = seed.numpy().integers(1, dataset.classes, size=labels.shape)
@@ -76,6 +76,6 @@ def require_classes(dataset: Dataset, kind: str) -> None:
 
 
 def require_positive(value: object, name: str) -> None:
-    """Raise `ConfigError` unless an option is a whole number of at least 1."""
+    """Raise `ConfigError` if an option is no whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name} is {value!r}; expected a whole number of at least 1")

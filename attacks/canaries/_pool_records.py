@@ -156,7 +156,7 @@ class ClipBkd:
         """`count` made-up records; they come from no source row.
 
         Raises:
-            ConfigError: more canaries than input features, or labels that are not classes.
+            ConfigError: if there are more canaries than input features, or labels that are not classes.
         """
         records = _pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
         return Canaries(

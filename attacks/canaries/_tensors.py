@@ -33,7 +33,7 @@ class SingleCoordinate:
             seed: of the coordinates.
 
         Raises:
-            ConfigError: more canaries than parameters, or directions that would not fit 4 GiB.
+            ConfigError: if there are more canaries than parameters, or directions would not fit 4 GiB.
         """
         directions = _cosines.no_directions(count, sum(tensors), sum(tensors), "single_coordinate")
         for tensor, (numbers, place) in enumerate(_take_turns(count, tensors)):
@@ -87,7 +87,7 @@ class EveryTensor:
         """Return `count` directions `(count, parameters)` of unit l2 norm; arguments as of `SingleTensor`.
 
         Raises:
-            ConfigError: more canaries than the smallest tensor has coordinates.
+            ConfigError: if there are more canaries than the smallest tensor has coordinates.
         """
         directions = _cosines.no_directions(count, min(tensors), sum(tensors), "every_tensor")
         signs = _cosines.signs(sum(tensors), seed.child("signs").integer())

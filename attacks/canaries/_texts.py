@@ -18,7 +18,7 @@ def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabular
         users: the canary can be all texts of a user.
 
     Raises:
-        ConfigError: the records are no texts, or have classes, or hold several texts of a user.
+        ConfigError: if the records are no texts, or have classes, or hold several texts of a user.
     """
     if dataset.vocabulary is None:
         raise ConfigError(f"canaries '{kind}' are texts and {dataset.name} holds none; use data kind 'text', or another canary")
@@ -42,7 +42,7 @@ def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Recor
         secrets: `(m, k)` tokens.
 
     Raises:
-        ConfigError: more canaries than the pool has texts, or secrets that fill a whole text.
+        ConfigError: if there are more canaries than the pool has texts, or secrets that fill a whole text.
     """
     rows = _pool.choose(dataset, len(secrets), seed, kind)
     prefixes, length = dataset.pool.inputs[rows], dataset.vocabulary.text_length if dataset.vocabulary else 0

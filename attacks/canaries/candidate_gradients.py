@@ -46,7 +46,7 @@ class CandidateGradients:
         """`count` secrets, the candidates of each one after the other.
 
         Raises:
-            ConfigError: more candidates than parameters.
+            ConfigError: if there are more candidates than parameters.
         """
         share = 1 if self.antipodal else self.candidates
         if not 1 <= count * share <= parameters:

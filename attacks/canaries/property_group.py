@@ -46,7 +46,7 @@ class PropertyGroup:
         """`count` secrets of two alternatives, each a group of records that shares no record with another.
 
         Raises:
-            ConfigError: no such attribute, or a pool that is too small for the groups and a query of each kind.
+            ConfigError: if there is no such attribute, or a pool that is too small for the groups and a query of each kind.
         """
         size = len(dataset.pool) // 2
         if count < 1 or count * self.records >= size:

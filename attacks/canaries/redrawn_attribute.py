@@ -51,7 +51,7 @@ class RedrawnAttribute:
         """`count` secrets, the alternatives of each one after the other.
 
         Raises:
-            ConfigError: no such attribute, fewer than two values, or too many to choose from.
+            ConfigError: if there is no such attribute, fewer than two values, or too many to choose from.
         """
         rows = _pool.choose(dataset, count, seed.child("redrawn_attribute"), "redrawn_attribute")
         if self.attribute == LABEL:

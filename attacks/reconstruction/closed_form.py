@@ -63,7 +63,7 @@ def inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
         bias_gradients: `(N, outputs)`.
 
     Raises:
-        ObservationError: all bias gradients of a target are 0: no unit of the layer was active.
+        ObservationError: if all bias gradients of a target are 0: no unit of the layer was active.
 
     >>> inputs(np.array([[[2.0, 4.0], [0.0, 0.0]]]), np.array([[2.0, 0.0]])).tolist()
     [[1.0, 2.0]]

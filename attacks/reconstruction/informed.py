@@ -62,7 +62,7 @@ def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int
         peers: `n - 1` records, which the adversary knows.
 
     Raises:
-        ObservationError: the missing record left no gradient.
+        ObservationError: if the missing record left no gradient.
     """
     inputs = peers.inputs.reshape(len(peers), -1).astype(np.float64)
     known_weights, known_biases = model.gradients(inputs, peers.labels)

@@ -28,7 +28,7 @@ class LocalSteps:
     Attributes:
         learning_rate: of each step.
         steps: of SGD.
-        batch: records of a step, one part of the client's records after the other; None for all of them.
+        batch: records of a step, one part of the client's records after the other; if None, all of them.
 
     References:
         McMahan et al. 2017, arXiv 1602.05629; Dimitrov et al. 2022, arXiv 2206.12395 (leakage from federated averaging).

@@ -141,7 +141,7 @@ class WhiteBoxClassifier:
     """Scores each canary with log odds of membership from its outputs, its gradient and its hidden representation.
 
     Signals: the logit-scaled confidence, and the logs of the norm of its loss gradient in all parameters, of that in the last
-    layer, and of the distance of its hidden representation to the mean of its class; the last two where the outputs come
+    layer, and of the distance of its hidden representation to the mean of its class; the last two if the outputs come
     from a linear layer. Features: each signal, and its means over other models with and without the record. A ridge logistic
     regression is fitted with every reference once in the target's place; the target and its coins take no part. Finite.
 

@@ -157,7 +157,7 @@ class QuantileRegression:
         """Confidence above the predicted median, `(m,)` float64.
 
         Raises:
-            ObservationError: no nonmembers are known.
+            ObservationError: if no nonmembers are known.
         """
         medians = target.get(NonmemberMedians.key)
         if medians is None:

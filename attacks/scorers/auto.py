@@ -29,7 +29,7 @@ class Auto:
     The learned score is `near_records` if canaries are records of real features and there are four references or more,
     else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form if
     it has one. References are targets one after the other, attacked with all the others; nothing of the target takes part.
-    The one with the highest mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over
+    The one with the highest mean TPR up to 5 % FPR is taken if it leads the mixture by more than two standard errors over
     these targets. Of tied outputs (shares of trees or neighbours, labels, rounded probabilities) it has to lead `rmia` instead;
     if none does, the one with the highest AUC of those no worse up to 5 % FPR is taken where it leads so in AUC.
 
@@ -73,7 +73,7 @@ class Auto:
         """Scores of the chosen attack, `(m,)` float64.
 
         Raises:
-            ObservationError: the target shows neither outputs nor losses, or none of what the chosen attack reads.
+            ObservationError: if the target shows neither outputs nor losses, or none of what the chosen attack reads.
         """
         if all(target.get(signal.key) is None for signal in (Logits(), Losses())):
             raise ObservationError("attack 'auto' reads outputs or losses, and the target shows neither")

@@ -37,7 +37,7 @@ class Lira:
             on its own mean (degrees of freedom counted); "predictive": the same, widened by the error of the canary's
             mean over n models, `sqrt(1 + 1 / n)`; "per_example": each canary its own, for about
             64 references and more; "shrunk": posterior of each canary's variance given the fixed one,
-            with the Student-t predictive law that belongs to it. None takes "shrunk" below 64 references, else "fixed".
+            with the Student-t predictive law that belongs to it. If None, "shrunk" below 64 references, "fixed" from 64 on.
         prior_strength: for "shrunk", how many observations the fixed variance counts for.
         shift: online only; "own": the difference between a canary's two means as it is, as in the paper; "shrunk":
             as far as that difference is more than noise over few models. With 8 models a side the plain

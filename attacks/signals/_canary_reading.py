@@ -13,7 +13,7 @@ def products(target: View, attack: str, key: str) -> Array:
     """Inner products with gradient canaries, `(m, steps)` or `(m,)` float64, checked.
 
     Raises:
-        ObservationError: there are none, they have another shape or are not finite.
+        ObservationError: if there are none, they have another shape or are not finite.
     """
     signal_values = target.get(key)
     if signal_values is None:
@@ -45,7 +45,7 @@ def text_signal(target: View, key: str, attack: str) -> Array:
     """A signal of texts under the target, float64, checked.
 
     Raises:
-        ObservationError: it was not observed, or is not finite.
+        ObservationError: if it was not observed, or is not finite.
     """
     values = target.get(key)
     if values is None:
@@ -60,7 +60,7 @@ def text_labels(target: View, attack: str) -> Array:
     """The tokens to predict, `(m, T)`, -1 elsewhere.
 
     Raises:
-        ObservationError: the target's records are no texts.
+        ObservationError: if the target's records are no texts.
     """
     if target.labels is None or np.ndim(target.labels) != 2:
         raise ObservationError(f"attack '{attack}' reads the tokens of texts and the target shows none")

@@ -51,8 +51,8 @@ def boundary_distances(predict: Predict, inputs: Array, labels: Array, *, budget
         seed: of starting points and probes.
 
     Raises:
-        ConfigError: a budget that does not reach one round.
-        ObservationError: no input is predicted as another class, so no record has a starting point.
+        ConfigError: if the budget does not reach one round.
+        ObservationError: if no input is predicted as another class, so no record has a starting point.
 
     References:
         Chen, Jordan and Wainwright 2020, arXiv 1904.02144 (HopSkipJump); Choquette-Choo et al. 2021, arXiv
@@ -135,7 +135,7 @@ class _Search:
         self.candidate = candidate
 
     def _bisect(self) -> None:
-        """Brings the candidate back to the boundary on the line to its record; kept only where it is nearer."""
+        """Brings the candidate back to the boundary on the line to its record; kept only if it is nearer."""
         far = self.candidate
         low, high = np.zeros(len(self.flat)), np.ones(len(self.flat))
         for _ in range(_BISECTIONS):

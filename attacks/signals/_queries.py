@@ -31,7 +31,7 @@ def make_views(inputs: Array, count: int) -> Iterator[Array]:
     Zeros come in where a view was moved from.
 
     Raises:
-        ConfigError: the records are no images, or there are fewer views.
+        ConfigError: if the records are no images, or there are fewer views.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).
@@ -77,7 +77,7 @@ class AugmentedLogits:
         return self.views * max(classes, 1)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, views, m, classes)`; None for canaries that are gradients."""
+        """`(N, views, m, classes)`; None if canaries are gradients."""
         if canaries.records is None:
             return None
         views = make_views(canaries.records.inputs, self.views)
@@ -124,7 +124,7 @@ class PredictedLabels:
         return 2 * self.views
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, views, m)` int64; None for canaries that are gradients."""
+        """`(N, views, m)` int64; None if canaries are gradients."""
         if canaries.records is None:
             return None
         inputs = canaries.records.inputs
@@ -162,7 +162,7 @@ class NoisyLabels:
         return len(LEVELS)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m, levels)` float32; None for canaries that are no records of real features and one class each."""
+        """`(N, m, levels)` float32; None if canaries are no records of real features and one class each."""
         records = canaries.records
         if records is None or not records.are_classified:
             return None
@@ -197,7 +197,7 @@ class BoundaryDistances(OnePerCanary):
         return f"boundary_distances_{self.queries}"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` float32; None for canaries that are gradients."""
+        """`(N, m)` float32; None if canaries are gradients."""
         if canaries.records is None:
             return None
         return np.stack([self._distances(models.alone(number), canaries.records) for number in range(len(models))])

@@ -79,7 +79,7 @@ def output_figure(target: View, figure: str, attack: str) -> Array:
     """A figure of the target's outputs (`_reductions.FIGURES`), `(queries, m)` float64.
 
     Raises:
-        ObservationError: neither logits nor the figure were observed, or they are not finite.
+        ObservationError: if neither logits nor the figure were observed, or they are not finite.
     """
     own_figure = target.get(f"{_reductions.OUTPUT_FIGURES}/{figure}")
     if own_figure is not None:
@@ -98,7 +98,7 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         key: of the logits; if a view has none, losses are read.
 
     Raises:
-        ObservationError: neither logits nor losses were observed, or they are not finite.
+        ObservationError: if neither logits nor losses were observed, or they are not finite.
     """
     target_values, reference_values = exact_confidences(target, reference, attack, key)
     resolved = None if is_regression(target, key) else resolution.resolution(reference_values)
@@ -163,7 +163,7 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """Losses in nats, averaged over queries: `(m,)` and `(k, m)`.
 
     Raises:
-        ObservationError: neither logits nor losses were observed, or they are not finite.
+        ObservationError: if neither logits nor losses were observed, or they are not finite.
     """
     if target.get("logits") is None and target.get(CONFIDENCES) is None and target.get("losses") is not None:
         target_values, reference_values = (
@@ -185,7 +185,7 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
     """The target's logits `(queries, m, classes)` and its labels `(m,)`, both checked.
 
     Raises:
-        ObservationError: no logits or labels were observed, or they are not finite.
+        ObservationError: if no logits or labels were observed, or they are not finite.
     """
     signal_values = target.get("logits")
     if signal_values is None:
@@ -201,7 +201,7 @@ def reference_logits(reference: View, attack: str) -> Array:
     """The references' logits `(k, m, classes)` or `(k, queries, m, classes)`, checked.
 
     Raises:
-        ObservationError: none were observed, or they are not finite.
+        ObservationError: if none were observed, or they are not finite.
     """
     signal_values = reference.get("logits")
     if signal_values is None:
@@ -213,7 +213,7 @@ def right_predictions(target: View, reference: View, attack: str, key: str) -> t
     """Share of each record's views that are classified correctly, `(m,)` and `(k, m)` float64.
 
     Raises:
-        ObservationError: no predicted labels, or no true ones, were observed.
+        ObservationError: if no predicted labels, or no true ones, were observed.
     """
     labels = class_labels(target, attack)
     target_values, reference_values = signal_pair(key, target, reference, attack)
@@ -225,7 +225,7 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
     """Logs of a signal that is a length, `(m,)` and `(k, m)`; a length of zero counts as the least normal float.
 
     Raises:
-        ObservationError: none were observed, or they are not finite.
+        ObservationError: if none were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair(key, target, reference, attack)
     smallest = np.finfo(np.float32).tiny
@@ -238,7 +238,7 @@ def mean_queries(target: View, reference: View, attack: str, key: str) -> tuple[
     """A signal `(m, q)` of a canary's queries averaged over them, `(m,)` and `(k, m)` float64.
 
     Raises:
-        ObservationError: none were observed, or they are not finite.
+        ObservationError: if none were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair(key, target, reference, attack)
     return target_values.mean(axis=-1, dtype=np.float64), reference_values.mean(axis=-1, dtype=np.float64)
@@ -248,7 +248,7 @@ def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Arr
     """Logit-scaled confidences at the checkpoints, `(m, checkpoints)` and `(k, m, checkpoints)`.
 
     Raises:
-        ObservationError: none were observed, or they are not finite.
+        ObservationError: if none were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair("loss_trajectory", target, reference, attack)
     return signals.loss_confidences(target_values), signals.loss_confidences(reference_values)
@@ -258,7 +258,7 @@ def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Ar
     """Distances to the decision boundary, `(m,)` and `(k, m)`.
 
     Raises:
-        ObservationError: none were observed, or they are not finite.
+        ObservationError: if none were observed, or they are not finite.
     """
     return signal_pair(key, target, reference, attack)
 
@@ -267,7 +267,7 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
     """The references' coins `(k, m)`, an array or bits (`audit.core.coins`), such as an online or offline attack can work with.
 
     Raises:
-        ObservationError: fewer than `fewest` references, none without canaries, or (online) none with.
+        ObservationError: if there are fewer than `fewest` references, none without canaries, or (online) none with them.
     """
     if len(reference) < fewest:
         raise ObservationError(
@@ -291,7 +291,7 @@ def signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[A
     """One signal of records, `(..., m)` of the target and `(k, ..., m)` of the references.
 
     Raises:
-        ObservationError: it was not observed, or is not finite.
+        ObservationError: if it was not observed, or is not finite.
     """
     target_values, reference_values = target.get(key), reference.get(key)
     if target_values is None or (reference_values is None and len(reference)):
@@ -309,7 +309,7 @@ def class_labels(target: View, attack: str) -> Array:
     """The true classes of the records, `(m,)`.
 
     Raises:
-        ObservationError: none were given, or they are not integers.
+        ObservationError: if none were given, or they are not integers.
     """
     if target.labels is None:
         raise ObservationError(f"attack '{attack}' reads the confidence in the true label and no labels were given")

@@ -30,7 +30,7 @@ def confidences_key(temperature: float) -> str:
 
 
 def read(reduction: Reduction, models: Models, canaries: Canaries) -> Array | None:
-    """Return the reduction of the models' outputs for canaries that are records of one class each; None for others."""
+    """Return the reduction of the models' outputs if canaries are records of one class each; else None."""
     records = canaries.records
     if records is None or not records.are_classified:
         return None

@@ -23,7 +23,7 @@ class PredictedClasses(OnePerCanary):
         return np.asarray(np.argmax(outputs, axis=-1), np.min_scalar_type(outputs.shape[-1] - 1))
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are no records of one class each."""
+        """`(N, m)`; None if canaries are no records of one class each."""
         return _reductions.read(self, models, canaries)
 
 
@@ -39,5 +39,5 @@ class RepeatedOutputs(OnePerCanary):
         return np.asarray((outputs == first[:, None]).all(axis=-1))
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)` bool; None for canaries that are no records of one class each."""
+        """`(N, m)` bool; None if canaries are no records of one class each."""
         return _reductions.read(self, models, canaries)

@@ -28,7 +28,7 @@ def tempered_log_p(target: View, reference: View, attack: str, degree: float) ->
     If only losses are shown, the confidence is divided: exact for two classes.
 
     Raises:
-        ObservationError: neither logits nor losses were observed, or they are not finite.
+        ObservationError: if neither logits nor losses were observed, or they are not finite.
     """
     if degree != 1 and target.get(confidences_key(degree)) is not None:
         shared = reading.signal_pair(confidences_key(degree), target, reference, attack)

@@ -33,7 +33,7 @@ _PART = 4096  # texts that a model is asked about at once
 def comparison(models: TextModels, canaries: Canaries, count: int, seed: int) -> tuple[Array, Rivals] | None:
     """Return `(N, m)` log-probabilities of the texts' own secrets, and those of `count` rivals, as `_rivals` yields them.
 
-    None for canaries that are no texts, or if secrets were not drawn token by token.
+    None if canaries are no texts, or if secrets were not drawn token by token.
     """
     payload = canaries.payload
     records = read_texts(canaries)
@@ -79,7 +79,7 @@ class TokenLogProbabilities:
         return LONGEST
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m, T)`; None for canaries that are no texts."""
+        """`(N, m, T)`; None if canaries are no texts."""
         records = read_texts(canaries)
         return None if records is None else models.outputs(records.inputs)
 
@@ -95,7 +95,7 @@ class TokenMoments:
         return 2 * LONGEST
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m, T, 2)`; None for canaries that are no texts."""
+        """`(N, m, T, 2)`; None if canaries are no texts."""
         records = read_texts(canaries)
         return None if records is None else models.token_moments(records.inputs)
 
@@ -108,7 +108,7 @@ class InitialLosses(OnePerCanary):
     source = "token_log_probabilities"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are no texts."""
+        """`(N, m)`; None if canaries are no texts."""
         records = read_texts(canaries)
         return None if records is None else texts.mean_losses(models.initial().outputs(records.inputs), records.labels)
 
@@ -121,7 +121,7 @@ class Continuations(OnePerCanary):
     source = "generations"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` in [0, 1]: 1 for a secret that was extracted whole; None for canaries that are no texts."""
+        """`(N, m)` in [0, 1]: 1 for a secret that was extracted whole; None if canaries are no texts."""
         records = read_texts(canaries)
         return None if records is None else _shares(models, records)
 
@@ -157,7 +157,7 @@ class BeamContinuations(OnePerCanary):
         return f"beam_continuations_{self.beams}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` in [0, 1]: 1 for a secret that is among the beams; None for canaries that are no texts."""
+        """`(N, m)` in [0, 1]: 1 for a secret that is among the beams; None if canaries are no texts."""
         records = read_texts(canaries)
         if records is None:
             return None
@@ -180,7 +180,7 @@ class CompressedSizes(OnePerCanary):
     source = "token_log_probabilities"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are no texts."""
+        """`(N, m)`; None if canaries are no texts."""
         records = read_texts(canaries)
         return None if records is None else np.tile(_sizes(records.inputs.astype(np.int64)), (len(models), 1))
 
@@ -220,7 +220,7 @@ class SecretRanks(OnePerCanary):
         return f"secret_ranks_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` float32; None for canaries that are no texts, or if secrets were not drawn token by token."""
+        """`(N, m)` float32; None if canaries are no texts, or if secrets were not drawn token by token."""
         pair = comparison(models, canaries, self.candidates - 1, self.seed)
         if pair is None:
             return None
@@ -260,7 +260,7 @@ class ExtrapolatedExposures(OnePerCanary):
         return f"extrapolated_exposures_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` float32; None for canaries that are no texts, or if secrets were not drawn token by token."""
+        """`(N, m)` float32; None if canaries are no texts, or if secrets were not drawn token by token."""
         pair = comparison(models, canaries, self.candidates, self.seed)
         if pair is None:
             return None

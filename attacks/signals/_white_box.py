@@ -19,7 +19,7 @@ class GradientNorms(OnePerCanary):
     source = "weights"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are gradients."""
+        """`(N, m)`; None if canaries are gradients."""
         return None if canaries.records is None else models.gradient_norms(canaries.records)
 
 
@@ -34,7 +34,7 @@ class HiddenRepresentations:
         return 256
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, d)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        """`(N, m, d)`; None if canaries are gradients, or if no linear layer gives the outputs."""
         inside = None if canaries.records is None else models.representations(canaries.records)
         return None if inside is None else inside.hidden
 
@@ -47,7 +47,7 @@ class ClassDistances(OnePerCanary):
     source = "weights"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        """`(N, m)`; None if canaries are gradients, or if no linear layer gives the outputs."""
         inside = None if canaries.records is None else models.representations(canaries.records)
         return None if inside is None else inside.class_distances
 
@@ -60,7 +60,7 @@ class LastGradientNorms(OnePerCanary):
     source = "weights"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        """`(N, m)`; None if canaries are gradients, or if no linear layer gives the outputs."""
         inside = None if canaries.records is None else models.representations(canaries.records)
         return None if inside is None else inside.last_gradient_norms
 
@@ -73,7 +73,7 @@ class StepProducts(OnePerStep):
     source = "steps"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, steps)`; None for canaries that are records."""
+        """`(N, m, steps)`; None if canaries are records."""
         return models.step_products() if canaries.are_gradients else None
 
 
@@ -85,7 +85,7 @@ class WeightProducts(OnePerCanary):
     source = "weights"
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are records, and where no one kept the first weights."""
+        """`(N, m)`; None if canaries are records, or if the first weights were not kept."""
         return models.weight_products(canaries) if canaries.are_gradients else None
 
 
@@ -100,7 +100,7 @@ class LossTrajectory:
         return 8
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, checkpoints)` float32; None for canaries that are gradients, and where no checkpoints were kept."""
+        """`(N, m, checkpoints)` float32; None if canaries are gradients, or if no checkpoints were kept."""
         checkpoints = models.checkpoints()
         if canaries.records is None or not checkpoints:
             return None

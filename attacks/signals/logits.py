@@ -26,7 +26,7 @@ class Logits:
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m, classes)`, of a regression `(N, m, 1)`.
 
-        None for canaries that are gradients, for texts (their outputs are one number per token), and for records that have
+        None if canaries are gradients, for texts (their outputs are one number per token), and for records that have
         several labels or no class: their losses are read.
         """
         records = canaries.records
@@ -53,7 +53,7 @@ class Losses:
         return 1
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)`; of a text the mean over the tokens to predict. None for canaries that are gradients."""
+        """`(N, m)`; of a text the mean over the tokens to predict. None if canaries are gradients."""
         if canaries.records is None:
             return None
         if canaries.records.are_texts:
@@ -105,7 +105,7 @@ class Confidences:
         return np.where(np.isfinite(outputs).all(axis=-1), values, np.nan)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)` float64; None for canaries that are no records of one class each."""
+        """`(N, m)` float64; None if canaries are no records of one class each."""
         return _reductions.read(self, models, canaries)
 
 
@@ -139,7 +139,7 @@ class OutputFigures:
         return np.where(np.isfinite(outputs).all(axis=-1), values, np.nan)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)` float64; None for canaries that are no records of one class each."""
+        """`(N, m)` float64; None if canaries are no records of one class each."""
         return _reductions.read(self, models, canaries)
 
 

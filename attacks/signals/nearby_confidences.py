@@ -33,7 +33,7 @@ class NearbyConfidences:
         return 6
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m, 3)` float64; None for canaries that are no records of real features and one class each."""
+        """`(N, m, 3)` float64; None if canaries are no records of real features and one class each."""
         records = canaries.records
         if records is None or not records.are_classified or len(records) < 2:
             return None

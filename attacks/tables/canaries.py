@@ -27,7 +27,7 @@ def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generato
             in each column of names, which a generator that is told the categories does not take.
 
     Raises:
-        ConfigError: a kind that does not exist, or no canary.
+        ConfigError: if a kind does not exist, or no canary is given.
     """
     import pandas as pd
 

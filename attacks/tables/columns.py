@@ -35,7 +35,7 @@ class TableTriple:
         """Return the positions of columns.
 
         Raises:
-            DataError: there is no such column, or none is named.
+            DataError: if there is no such column, or none is named.
         """
         missing = [name for name in columns if name not in self.names]
         if missing or not columns:
@@ -45,10 +45,10 @@ class TableTriple:
 
 
 def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
-    """The tables of three pandas frames; columns of numbers are compared by distance, unless they are named in `categorical`.
+    """The tables of three pandas frames; columns of numbers are compared by distance, if not named in `categorical`.
 
     Raises:
-        DataError: a table is empty, the columns are not the same, or a column is numbers in one table and text in another.
+        DataError: if a table is empty, the columns are not the same, or a column is numbers in one table and text in another.
     """
     frames = dict(zip(NAMES, (synthetic, training, control), strict=True))
     names = tuple(str(name) for name in training.columns)

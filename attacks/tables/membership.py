@@ -29,7 +29,7 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
         categorical: columns of numbers that are names.
 
     Raises:
-        DataError: the columns differ.
+        DataError: if the columns differ.
     """
     tables = read_frames(synthetic, training, candidates, categorical)
     closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)

@@ -20,7 +20,7 @@ def make_text_canaries(texts: Sequence[str], count: int, generator: np.random.Ge
     The first half makes a generator come there, the second half is nothing that the data teach: rare words in random order.
 
     Raises:
-        DataError: the texts have fewer than ten different words.
+        DataError: if the texts have fewer than ten different words.
 
     References:
         Meeus et al. 2025, arXiv 2502.14921 (prefix of the data, suffix of high perplexity).

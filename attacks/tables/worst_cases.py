@@ -28,7 +28,7 @@ def worst_case(table: Any, name: str, generator: np.random.Generator) -> tuple[A
             the largest, which moves what is read off the data.
 
     Raises:
-        DataError: no two records differ in every column.
+        DataError: if no two records differ in every column.
     """
     checks.choice(name, "worst_case", WORST_CASES)
     if name == "domain":
