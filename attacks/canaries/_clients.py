@@ -25,7 +25,7 @@ class FreeRiders:
     boost: float = 1.0
 
     def __post_init__(self) -> None:
-        ClientBehaviour(boost=self.boost)
+        ClientBehaviour(boost=self.boost)  # refuses a boost that is not above 0 here, not at the first round
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """Return `count` records that no one trains on, one a client.

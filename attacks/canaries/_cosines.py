@@ -52,11 +52,13 @@ def direction(number: int, parameters: int, key: int) -> Array:
 def cosine(row: int, size: int) -> Array:
     """Return one of `size` orthonormal rows `(size,)` of the cosine transform; row 0 is constant."""
     quarter_turns = (2 * np.arange(size) + 1) * row % (4 * size)  # whole numbers: no angle loses digits
+    # an integer angle, reduced before it becomes a float, keeps rows orthogonal at millions of coordinates
     cosines: Array = np.cos(np.pi * quarter_turns / (2 * size))
-    return np.asarray(np.sqrt((2 if row else 1) / size) * cosines)
+    return np.asarray(np.sqrt((2 if row else 1) / size) * cosines)  # unscaled, the constant row has twice their squares
 
 
 def signs(parameters: int, key: int) -> Array:
     """Return the sign of each coordinate `(parameters,)`, -1 or 1, in the family that `key` names."""
+    # named, not numpy's default: whoever has the key makes the same signs again
     bits: Array = np.random.Generator(np.random.Philox(key=[key % 2**64, key >> 64])).integers(0, 2, parameters)
     return 2 * bits - 1

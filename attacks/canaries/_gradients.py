@@ -95,6 +95,7 @@ def _check_size(count: int, parameters: int, orthogonalise: bool) -> None:
 
 def _orthogonal(rows: Array) -> Array:
     orthonormal, triangle = np.linalg.qr(rows.T)
+    # a QR routine is free in the sign of each column; with a positive diagonal the directions are uniform
     return np.ascontiguousarray((orthonormal * np.sign(np.diag(triangle))).T)
 
 
@@ -188,12 +189,13 @@ class AdversarialDirection:
     def _uphill(self, records: Records, weights: Array) -> Array:
         """For each record the gradient, in its input, of the margin that one step can raise most, `(m, features)`."""
         flat = records.inputs.reshape(len(records), -1).astype(np.float64)
-        scores = flat @ weights[:-1] + weights[-1]
+        scores = flat @ weights[:-1] + weights[-1]  # the last row is the intercept
         rows = weights[:-1].T
+        # most that a step within a box raises a rival above the true class: the l1 norm of the difference of their weights
         reach = np.stack([np.abs(rows - own).sum(axis=1) for own in rows])  # [true class, rival]
         width = float(records.inputs.max() - records.inputs.min())
         gains = scores + self.radius * width * reach[records.labels]
-        gains[np.arange(len(flat)), records.labels] = -np.inf
+        gains[np.arange(len(flat)), records.labels] = -np.inf  # the true class is no rival of itself
         return np.asarray(rows[gains.argmax(axis=1)] - rows[records.labels])
 
     def _move(self, inputs: Array, uphill: Array, like: Array) -> Array:

@@ -27,7 +27,9 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     width = int(np.prod(dataset.pool.inputs.shape[1:]))
     if features > width:
         raise ConfigError(f"{kind}.features is {features} and a record has {width} features; expected no more")
+    # never the record's own class, which a model predicts without any trigger
     targets = (labels[requested] + random.integers(1, dataset.classes, size=count)) % dataset.classes
+    # the first places of a permutation per trigger, so that no feature is set twice
     places = random.permuted(np.tile(np.arange(width), (count, 1)), axis=1)[:, :features]
     values = random.choice([dataset.train.inputs.min(), dataset.train.inputs.max()], size=places.shape)
     pairs = zip(requested, targets, strict=True)
@@ -48,6 +50,7 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
 
 def _hosts(labels: Array, row: int, target: int, random: np.random.Generator, *, poisons: int, kind: str) -> Array:
     """Return rows of other records of the pool, of other classes than the target."""
+    # a host of the target class would teach the class by its other features, not by the trigger
     eligible = np.flatnonzero(labels != target)
     eligible = eligible[eligible != row]
     if len(eligible) < poisons:
@@ -62,6 +65,7 @@ def _triggered(records: Records, targets: Array, places: Array, values: Array) -
     """The records with `values` `(m, features)` at `places`, labelled with the targets."""
     inputs = records.inputs.reshape(len(records), -1).copy()
     np.put_along_axis(inputs, places, values.astype(inputs.dtype), axis=1)
+    # not the hosts' labels
     return Records(inputs=inputs.reshape(records.inputs.shape), labels=targets.astype(records.labels.dtype))
 
 

@@ -19,7 +19,7 @@ _LAPLACE = 0.01  # added to every count, so that no pair of tokens is impossible
 def followers(rows: Array, temperature: float) -> tuple[Array, Array]:
     """Return the tokens that occur `(k,)`, and of each the cumulative chances of its followers `(k, k)`."""
     tokens = np.unique(rows[rows >= 0])
-    if len(tokens) > 4096:
+    if len(tokens) > 4096:  # the counts of all pairs are a square matrix in memory
         common = np.bincount(rows[rows >= 0]).argsort()[::-1][:4096]
         tokens = np.sort(common)
     counts = np.full((len(tokens), len(tokens)), _LAPLACE)

@@ -50,6 +50,7 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
     vectors = length * signs[:, None] * linear_probe.least_directions(flat, count)
     weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
     labels = np.argmin(vectors @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
+    # an outer permutation orders them, the inner one decides which classes get one more if `count` is no multiple of theirs
     if count > 1:
         labels = random.permutation(np.resize(random.permutation(dataset.classes), count)).astype(np.int64)
     return Records(inputs=vectors.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels)
@@ -62,7 +63,7 @@ def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Arra
         ConfigError: if the data set has no classes to confuse.
     """
     require_classes(dataset, kind)
-    offsets = seed.numpy().integers(1, dataset.classes, size=labels.shape)
+    offsets = seed.numpy().integers(1, dataset.classes, size=labels.shape)  # an offset of 0 would keep the label
     return np.asarray(np.where(labels < 0, labels, (labels + offsets) % dataset.classes), dtype=labels.dtype)
 
 
@@ -77,5 +78,5 @@ def require_classes(dataset: Dataset, kind: str) -> None:
 
 def require_positive(value: object, name: str) -> None:
     """Raise `ConfigError` if an option is no whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # True is an int
         raise ConfigError(f"{name} is {value!r}; expected a whole number of at least 1")

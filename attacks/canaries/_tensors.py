@@ -63,7 +63,7 @@ class SingleTensor:
             size = tensors[tensor]
             places = place.start + seed.child("tensor", tensor).numpy().permutation(size)
             for row, number in enumerate(numbers, start=1):
-                directions[number, places] = _cosines.cosine(row % size, size)
+                directions[number, places] = _cosines.cosine(row % size, size)  # the constant row comes last
         return Canaries(
             kind="single_tensor",
             description="canary clients whose update lies in one tensor of the model, a cosine over its coordinates",
@@ -92,6 +92,7 @@ class EveryTensor:
         directions = _cosines.no_directions(count, min(tensors), sum(tensors), "every_tensor")
         signs = _cosines.signs(sum(tensors), seed.child("signs").integer())
         for number in range(count):
+            # from row 0 on: the smallest tensor may have to give all of its rows, the constant one included
             directions[number] = signs * np.concatenate([_cosines.cosine(number, size) for size in tensors])
         return Canaries(
             kind="every_tensor",
@@ -102,6 +103,7 @@ class EveryTensor:
 
 def _take_turns(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[Array, slice]]:
     """Yield per tensor the numbers below `count` that it gets, one after the other until it is full, and its offset."""
+    # the first coordinate of every tensor, then the second of all that have one; a stable sort keeps the order of tensors
     turns = np.concatenate([np.arange(size) for size in sizes])
     owners = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(turns, kind="stable")[:count]]
     stops = np.cumsum(sizes)

@@ -50,6 +50,7 @@ def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Recor
         return ending_in(prefixes, secrets, kind)
     texts, per_user = prefixes.reshape(-1, length), prefixes.shape[1] // length
     ends = ending_in(texts, np.repeat(secrets, per_user, axis=0), kind)
+    # a user with fewer texts is filled up with empty ones, which get no secret
     is_text = (texts >= 0).any(axis=1, keepdims=True)
     parts = (np.where(is_text, part, -1).reshape(len(prefixes), -1) for part in (ends.inputs, ends.labels))
     return Records(inputs=next(parts).astype(prefixes.dtype), labels=next(parts))
@@ -63,6 +64,7 @@ def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
     length, width = prefixes.shape[1], secrets.shape[1]
     if width >= length:
         raise ConfigError(f"canaries '{kind}': a secret of {width} tokens in texts of {length}; expected fewer, after a prefix")
+    # one token before it at least: the first is never predicted
     starts = np.clip((prefixes >= 0).sum(axis=1), 1, length - width)
     places = np.arange(length)
     inside = (places >= starts[:, None]) & (places < starts[:, None] + width)

@@ -32,7 +32,7 @@ class CandidateGradients:
     antipodal: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int) or self.candidates < 2:
+        if isinstance(self.candidates, bool) or not isinstance(self.candidates, int) or self.candidates < 2:  # True is an int
             raise ConfigError(f"candidate_gradients.candidates is {self.candidates!r}; expected a whole number of at least 2")
         if not isinstance(self.antipodal, bool):
             raise ConfigError(f"candidate_gradients.antipodal is {self.antipodal!r}; expected true or false")
@@ -74,7 +74,7 @@ class CandidateGradients:
 
 def _pairs(coordinates: Array, parameters: int) -> Array:
     """The unit vector of each coordinate and its negative, `(2 n, parameters)`."""
-    if 16 * len(coordinates) * parameters > _LARGEST:
+    if 16 * len(coordinates) * parameters > _LARGEST:  # two directions a pair, eight bytes a number
         raise ConfigError(
             f"{len(coordinates)} antipodal pairs for {parameters} parameters take more than {_LARGEST >> 30} GiB; use fewer "
             "canaries and more runs, or a smaller model"

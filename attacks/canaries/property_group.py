@@ -56,10 +56,10 @@ class PropertyGroup:
             )
         random = seed.child("property_group").numpy()
         name, values = self._values(dataset)
-        order = np.lexsort((random.random(len(values)), values))
-        halves = [random.permutation(half) for half in (order[:size], order[-size:])]
+        order = np.lexsort((random.random(len(values)), values))  # ties in random order, not that of the pool's rows
+        halves = [random.permutation(half) for half in (order[:size], order[-size:])]  # of an odd pool without the middle
         groups = np.stack([half[: count * self.records].reshape(count, -1) for half in halves], axis=1)  # (count, 2, records)
-        queries = np.stack([half[count * self.records :][: self.queries] for half in halves])
+        queries = np.stack([half[count * self.records :][: self.queries] for half in halves])  # behind all groups
         return Canaries(
             kind="property_group",
             description=f"whether {self.records} records of {dataset.name} are {' or '.join(KINDS)} of the pool by {name}",

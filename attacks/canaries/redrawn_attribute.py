@@ -58,7 +58,7 @@ class RedrawnAttribute:
             _pool.require_classes(dataset, "redrawn_attribute")
             name, candidates = "the label", np.unique(dataset.train.labels)
             records, classes = _with_labels(dataset.pool.take(rows), candidates), candidates
-            of_train = np.searchsorted(candidates, dataset.train.labels)
+            of_train = np.searchsorted(candidates, dataset.train.labels)  # exact: every label is a candidate
             columns = np.zeros(0, dtype=np.int64)
         else:
             name, columns = self._columns(dataset)
@@ -103,8 +103,9 @@ class RedrawnAttribute:
                 f"redrawn_attribute: {name} has {len(distinct)} distinct values in the train split, more than values: "
                 f"{self.values}; raise it, or choose an attribute of one feature, which is cut at quantiles"
             )
+        # the middles of equally likely parts; "nearest" takes values that occur, not ones in between that no record has
         cuts = np.quantile(values[:, 0], (np.arange(self.values) + 0.5) / self.values, method="nearest")
-        levels = np.unique(cuts)
+        levels = np.unique(cuts)  # a frequent value is several quantiles at once
         return levels[:, None], np.abs(values - levels[None, :]).argmin(axis=1)
 
     def _priors(self, dataset: Dataset, rows: Array, attribute: tuple[Array, Array], choices: int, *, label: bool) -> Array:
@@ -119,7 +120,7 @@ class RedrawnAttribute:
                 _other_values(part, columns, dataset.classes, label) for part in (dataset.train, dataset.pool.take(rows))
             )
             weights = linear_probe.fit(train, of_train, choices)
-            shares = pool @ weights[:-1] + weights[-1]
+            shares = pool @ weights[:-1] + weights[-1]  # of a linear fit: may be negative, which the floor below ends
         shares = np.maximum(shares, LEAST_CHANCE)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 

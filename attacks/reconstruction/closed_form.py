@@ -41,11 +41,13 @@ def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
     """
     if batch < 1:
         raise ConfigError(f"batch is {batch}; expected at least one record")
+    # public records' probabilities only come near
     shares = np.maximum(probabilities.mean(axis=0) - bias_gradients, 0.0) * batch
     full = np.floor(shares).astype(np.int64)
     for index, share in enumerate(shares):
         missing, remainder = batch - int(full[index].sum()), share - full[index]
         if missing > 0:
+            # the largest remainders are rounded up first; the modulus starts again if more are missing than there are classes
             places = np.argsort(-remainder, kind="stable")[np.arange(missing) % len(remainder)]
             np.add.at(full[index], places, 1)
         for _ in range(-missing):
@@ -68,6 +70,7 @@ def inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
     >>> inputs(np.array([[[2.0, 4.0], [0.0, 0.0]]]), np.array([[2.0, 0.0]])).tolist()
     [[1.0, 2.0]]
     """
+    # all rows give the same ratio; the largest divisor loses the fewest digits to noise
     largest = np.abs(bias_gradients).argmax(axis=1)
     rows = np.arange(len(bias_gradients))
     divisors = bias_gradients[rows, largest]
@@ -93,7 +96,7 @@ def imprint_layer(brightness: Array, bins: int) -> tuple[Array, Array]:
     if bins < 2 or len(brightness) < 2:
         raise ConfigError(f"{bins} bins from {len(brightness)} public records; expected at least 2 of each")
     means = brightness.mean(axis=1)
-    law = statistics.NormalDist(float(means.mean()), max(float(means.std()), 1e-12))
+    law = statistics.NormalDist(float(means.mean()), max(float(means.std()), 1e-12))  # of equal images: 0 is refused
     cuts = np.array([law.inv_cdf((i + 0.5) / (bins + 0.5)) for i in range(bins)])
     weights = np.full((bins, brightness.shape[1]), 1 / brightness.shape[1])
     return weights, -cuts
@@ -108,7 +111,9 @@ def imprinted_inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
         weight_gradients: `(bins, features)`.
         bias_gradients: `(bins,)`.
     """
+    # unit i is active for all records above its cut, so the next unit's are subtracted; the last bin is its own
     weights = np.concatenate([weight_gradients[:-1] - weight_gradients[1:], weight_gradients[-1:]])
     biases = np.concatenate([bias_gradients[:-1] - bias_gradients[1:], bias_gradients[-1:]])
+    # of bins without a record the difference of two sums is rounding error, not 0
     rows_with_records = np.abs(biases) > 1e-9 * max(float(np.abs(biases).max()), 1e-300)
     return np.asarray(weights[rows_with_records] / biases[rows_with_records, None])

@@ -42,7 +42,7 @@ class SoftmaxRegression:
     def errors(self, inputs: Array, classes: Array) -> Array:
         """Probabilities less the labels' indicators, `(n, classes)`: gradients of the losses in the biases."""
         outputs = inputs @ self.weights.T + self.biases
-        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))  # the largest exponent is 0, so none overflows
         return np.asarray(shares / shares.sum(axis=1, keepdims=True) - np.eye(len(self.biases))[classes])
 
     def gradients(self, inputs: Array, classes: Array) -> tuple[Array, Array]:
@@ -64,6 +64,7 @@ def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int
     Raises:
         ObservationError: if the missing record left no gradient.
     """
+    # in double precision: one record's gradient is what a sum over all the others leaves
     inputs = peers.inputs.reshape(len(peers), -1).astype(np.float64)
     known_weights, known_biases = model.gradients(inputs, peers.labels)
     own_weights = -(model.ridge * model.weights + known_weights)

@@ -52,8 +52,9 @@ class ModelInversion:
         targets = torch.arange(classes)
         for _ in range(self.iterations):
             loss = nn.functional.cross_entropy(model(records), targets, reduction="sum")
-            if len(shape) == 3:
+            if len(shape) == 3:  # channels, rows, columns: only images have neighbours
                 loss = loss + self.variation * total_variation(records[:, None]).sum() / span
+            # not backward(): that would add to the gradients of the caller's model
             (slope,) = torch.autograd.grad(loss, records)
             records.grad = slope
             optimiser.step()

@@ -111,7 +111,7 @@ def flat_update(model: nn.Module, weights: Parameters, records: Tensor, labels: 
         rows = local.rows(step, len(labels))
         slope = flat_gradient(model, state, records[rows], labels[rows])
         total = total + slope
-        if step + 1 < local.steps:
+        if step + 1 < local.steps:  # no gradient is taken at the weights after the last step
             pieces = slope.split([weight.numel() for weight in weights.values()])
             state = {
                 name: weight - local.learning_rate * piece.view_as(weight)
@@ -132,6 +132,7 @@ def clip_and_noise(gradients: Tensor, clip_norm: float, noise: float, generator:
     checks.positive(clip_norm, "clip_norm")
     checks.nonnegative(noise, "noise")
     norms = gradients.norm(dim=1, keepdim=True)
+    # a gradient of 0 divides to infinity, which the clamp makes 1
     clipped_gradients = gradients * torch.clamp(clip_norm / norms, max=1.0)
     return clipped_gradients + noise * torch.randn(clipped_gradients.shape, generator=generator)
 
@@ -186,11 +187,13 @@ class InvertingGradients:
         for step in range(self.iterations):
             distances = distance(records)
             with torch.no_grad():
+                # before the step, since the distances are those of the records as they are now
                 better = distances.detach() < least_distance
                 best[better], least_distance[better] = records[better].detach(), distances.detach()[better]
             weight = self.variation * (self.variation_end / self.variation) ** (step / self.iterations)
             penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
             optimiser.zero_grad()
+            # targets share nothing, so one sum gives each its own gradient
             (distances + weight * penalty).sum().backward()  # type: ignore[no-untyped-call]
             if self.signed and records.grad is not None:
                 records.grad.sign_()
@@ -203,6 +206,7 @@ class InvertingGradients:
 
 def cosine_distance(released: Released) -> Callable[[Tensor], Tensor]:
     """One minus the cosine of the gradients of records `(N, b, ...)` with those released, `(N,)`."""
+    # a gradient of 0 has no direction: its cosine is 0
     directions = released.gradients / released.gradients.norm(dim=1, keepdim=True).clamp_min(1e-30)
 
     def distance(records: Tensor) -> Tensor:
@@ -225,6 +229,7 @@ class DeepLeakage:
 
     def reconstruct(self, released: Released, generator: torch.Generator) -> Tensor:
         """Records `(N, b, ...)`; values outside of the range are cut off at the end."""
+        # one after the other, since L-BFGS has one step length for all its variables
         rows = [self._one_target(released, index, generator) for index in range(len(released.labels))]
         return torch.stack(rows).clamp(released.low, released.high)
 

@@ -50,9 +50,9 @@ def elevation(attack: Attack, target: View, reference: View, rows: Array) -> flo
     """Return how often the target's score of a record is above that of a reference without it, ties counting half."""
     coins = np.asarray(reference.included, dtype=bool)
     shares = []
-    for row in rows[~coins[rows].all(axis=1)].tolist():
+    for row in rows[~coins[rows].all(axis=1)].tolist():  # a reference that has all records shows no nonmember
         stand_in, remainder = in_target_place(reference, target.labels, row)
-        seed = Seed(0).child("elevation", row)
+        seed = Seed(0).child("elevation", row)  # one for both sides, so that an attack's own draws favour neither
         try:
             scores, null_scores = attack.score(target, remainder, seed), attack.score(stand_in, remainder, seed)
         except ObservationError:

@@ -73,8 +73,10 @@ class GradientProduct:
         """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
         products = canary_reading.products(target, "gradient_product", StepProducts.key)
         step_claim = noisy_steps(target.mechanism)
+        # of a single step the ratio rises with the product, so the order is the same; without noise there is no ratio
         if step_claim is None or step_claim.noise_multiplier == 0 or products.shape[1] == 1:
             return np.asarray(products.sum(axis=1))
+        # products are over the clip norm, in which the noise multiplier is counted, too
         steps = normal.log_likelihood_ratio_subsampled_gaussian(products, step_claim.noise_multiplier, step_claim.sample_rate)
         return np.asarray(steps.sum(axis=1))
 

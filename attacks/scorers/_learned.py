@@ -124,7 +124,7 @@ class ShadowClassifier:
         ]
         classifier = logistic.fit(np.concatenate(features), included[:models, columns].ravel())
         scores = np.empty(len(labels))
-        for part in parts(len(labels)):
+        for part in parts(len(labels)):  # all products of two features of a million records at once would fill memory
             scores[part] = classifier.log_odds(self._features(logits[:, part], labels[part]))
         return scores
 

@@ -73,7 +73,7 @@ class AttackR:
 
 
 _LEVELS = (0.5, 0.9, 0.99)
-_NORMAL = (0.0, 1.2815515655446004, 2.3263478740408408)
+_NORMAL = (0.0, 1.2815515655446004, 2.3263478740408408)  # where a normal law has these levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class ReferenceQuantile:
         _, leave_one_out = reference_fit.leave_one_out(values, coins, models, reference_fit.at(sides, columns))
         _, everyone = sides
         outside = ~coins[:models] & (leave_one_out.count > 0)
-        if not outside.any():
+        if not outside.any():  # of two references with opposite coins: the means are then filled in from members
             outside = ~coins[:models]
         training = _features(leave_one_out)[outside]
         weights = [quantile_regression.fit(training, values[:models][outside], level) for level in _LEVELS]
@@ -129,7 +129,7 @@ def _features(side: reference_fit.Side) -> Array:
 def _position(values: Array, knots: Array, smallest_gap: float) -> npt.NDArray[np.float64]:
     """Return where each value is among its three quantiles, on the normal scale."""
     middle = knots[:, 0]
-    gaps = np.maximum(np.diff(knots, axis=1), smallest_gap)
+    gaps = np.maximum(np.diff(knots, axis=1), smallest_gap)  # quantiles fitted one by one may cross
     slopes = np.diff(_NORMAL) / gaps
     above = values - middle
     return np.asarray(slopes[:, 0] * np.minimum(above, gaps[:, 0]) + slopes[:, 1] * np.maximum(above - gaps[:, 0], 0.0))

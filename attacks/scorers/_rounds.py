@@ -162,7 +162,7 @@ class UpdateLossDrop(LossDropScorer):
     signal = UpdateLossDrops
 
 
-_SMALLEST = 1e-12
+_SMALLEST = 1e-12  # a round without any noise is at distance 0, whose logarithm is no score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,9 +63,11 @@ class Rmia:
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
         )
         if not self.population:
+            # before any block, so that the error counts bad values of all records and not of the first block
             _temperature.refuse_unusable(target, reference, "rmia", temperature)
             parts = _temperature.in_blocks(target, reference)
             return np.concatenate([self._ratio(*part, temperature)[0] for part in parts])
+        # in one piece: the quantile of a ratio is among the ratios of all pairs
         ratio, their_log_p = self._ratio(target, reference, temperature)
         of_references = membership.reference_log_ratio(
             their_log_p, included, online=self.online, offline_weight=self.offline_weight

@@ -15,9 +15,9 @@ from audit.core.seeds import Seed
 
 Predict = Callable[[Array], Array]  # inputs `(n, ...)` to predicted classes `(n,)`
 
-_BISECTIONS = 12
-_HALVINGS = 6
-_CANDIDATES = 64
+_BISECTIONS = 12  # the distance along the line is exact to 1/4096 of it
+_HALVINGS = 6  # of a step that leads back over the boundary, which is left out after so many
+_CANDIDATES = 64  # starting points compared; their labels are known already, so they cost memory and no query
 _PROBE_VALUES = 1 << 24  # numbers in the probes held at once (128 MiB)
 
 
@@ -105,7 +105,7 @@ class _Search:
             block = slice(start, start + rows)
             normal[block] = self._normal(block, _probes(number), distance[block])
         self.queries += _probes(number)
-        self._step(normal, distance / np.sqrt(number))
+        self._step(normal, distance / np.sqrt(number))  # the paper's step length
         self._bisect()
 
     def _normal(self, block: slice, count: int, distance: Array) -> Array:
@@ -114,6 +114,7 @@ class _Search:
         probes = self.random.standard_normal((len(distance), count, features))
         probes /= np.linalg.norm(probes, axis=2, keepdims=True)
         size = (distance / np.sqrt(features))[:, None, None]
+        # the mean vote as a baseline lowers the variance of the estimate; of unanimous votes it would leave nothing
         votes = 2.0 * self._adversarial(self.best[block, None] + size * probes, block) - 1.0
         mean = votes.mean(axis=1, keepdims=True)
         normal = np.einsum("mc,mcf->mf", np.where(np.abs(mean) < 1, votes - mean, votes), probes)
@@ -163,6 +164,7 @@ class _Search:
 
 def _probes(number: int) -> int:
     """Queries per record for the normal of round `number`."""
+    # grows as in the paper; 24 in place of 100, so that budgets of hundreds reach several rounds
     return round(24 * float(np.sqrt(number)))
 
 

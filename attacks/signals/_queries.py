@@ -128,6 +128,7 @@ class PredictedLabels:
         if canaries.records is None:
             return None
         inputs = canaries.records.inputs
+        # of records that are no images, too, if one is asked for
         views = [inputs] if self.views == 1 else make_views(inputs, self.views)
         return np.stack([models.outputs(view).argmax(axis=-1) for view in views], axis=1)
 
@@ -176,6 +177,7 @@ class NoisyLabels:
             for _ in range(self.queries):
                 noise = random.standard_normal(inputs.shape, dtype=np.float32)
                 copies = (inputs + level * spread * noise).astype(inputs.dtype)
+                # argmax takes NaN for the largest; without it a diverged model predicts class 0 throughout
                 shares[:, :, number] += np.nan_to_num(models.outputs(copies)).argmax(axis=-1) == records.labels
         return shares / self.queries
 
@@ -200,6 +202,7 @@ class BoundaryDistances(OnePerCanary):
         """`(N, m)` float32; None if canaries are gradients."""
         if canaries.records is None:
             return None
+        # one model after the other: the points asked about depend on its answers
         return np.stack([self._distances(models.alone(number), canaries.records) for number in range(len(models))])
 
     def _distances(self, model: Models, records: Records) -> Array:
@@ -208,7 +211,7 @@ class BoundaryDistances(OnePerCanary):
         def predict(inputs: Array) -> Array:
             return np.asarray(np.nan_to_num(model.outputs(inputs)[0]).argmax(axis=-1))
 
-        if len(np.unique(predict(records.inputs))) < 2:
+        if len(np.unique(predict(records.inputs))) < 2:  # a constant model has no boundary, and the search no start
             return np.zeros(len(records), dtype=np.float32)
         seed = Seed(0).child("boundary")  # the same probes for every model, so that distances can be compared
         distances = boundary_distances(predict, records.inputs, records.labels, budget=self.queries, seed=seed)

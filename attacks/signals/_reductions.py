@@ -26,6 +26,7 @@ def confidences_key(temperature: float) -> str:
     >>> confidences_key(1), confidences_key(2.0), confidences_key(0.5)
     ('confidences', 'confidences/2', 'confidences/0.5')
     """
+    # 17 digits: equal keys are equal temperatures
     return CONFIDENCES if temperature == 1 else f"{CONFIDENCES}/{temperature:.17g}"
 
 

@@ -121,6 +121,7 @@ def fitted_temperature(
     columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, _PAIRS // max(len(coins), 1)))
     subset = some_records(reference, columns)
     labels = None if target.labels is None else np.asarray(target.labels)[columns]
+    # the target lends its labels and nothing else: of each pair below only the references' values ([1]) are read
     stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
     return temperature.fit(
         lambda degree: tempered_log_p(stand_in, subset, attack, degree)[1],

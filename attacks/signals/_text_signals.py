@@ -64,6 +64,7 @@ def _sums(models: TextModels, inputs: Array, secret: Array) -> Array:
     parts = []
     for start in range(0, len(inputs), _PART):
         part = slice(start, start + _PART)
+        # in double precision, as ranks are decided by the last digits of sums over many tokens
         parts.append((models.outputs(inputs[part]) * secret[part]).sum(axis=-1, dtype=np.float64))
     return np.concatenate(parts, axis=1)
 
@@ -129,6 +130,7 @@ class Continuations(OnePerCanary):
 def _shares(models: TextModels, records: Records) -> Array:
     secret = records.labels >= 0
     texts = models.continuations(records.inputs, secret.argmax(axis=1))
+    # places before the secret are right, so that the run of right tokens begins at its first one
     right = np.where(secret, texts == records.labels, True)
     run = np.cumprod(right, axis=-1).astype(bool) & secret
     return np.asarray(run.sum(axis=-1) / np.maximum(secret.sum(axis=-1), 1), dtype=np.float32)
@@ -191,7 +193,7 @@ def _sizes(texts: Array) -> Array:
 
 
 def _bytes(tokens: Array) -> bytes:
-    kind = np.uint8 if np.all(tokens < 256) else np.dtype("<u4")
+    kind = np.uint8 if np.all(tokens < 256) else np.dtype("<u4")  # a fixed byte order: sizes are the same on any machine
     return tokens.astype(kind).tobytes()
 
 
@@ -227,7 +229,7 @@ class SecretRanks(OnePerCanary):
         own, rivals = pair
         ranks = np.ones_like(own)
         for sums, is_own in rivals:
-            ranks += (sums >= own) & ~is_own
+            ranks += (sums >= own) & ~is_own  # a draw may be the secret itself
         return ranks.astype(np.float32)
 
 

@@ -96,7 +96,7 @@ class Confidences:
         return _reductions.confidences_key(self.temperature)
 
     def size(self, classes: int, steps: int) -> int:
-        return 2
+        return 2  # numbers of four bytes, and it is one of eight
 
     def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` float64."""

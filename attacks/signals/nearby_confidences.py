@@ -30,7 +30,7 @@ class NearbyConfidences:
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
-        return 6
+        return 6  # three numbers of eight bytes, counted in fours
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m, 3)` float64; None if canaries are no records of real features and one class each."""
@@ -55,7 +55,7 @@ def _near(records: Records) -> tuple[Array, Array, Array]:
     """Near records and their weights; remembered, since every job of a game asks for those of the same canaries."""
     key = _digest(records)
     if key not in _LATEST:
-        _LATEST.clear()
+        _LATEST.clear()  # a game asks for one set until it ends
         _LATEST[key] = near_weights(records.inputs, records.labels, count=NEAR, candidates=CANDIDATES)
     return _LATEST[key]
 

@@ -49,6 +49,7 @@ def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generato
         if column.dtype.kind not in "iufb":
             own = [f"unseen {number}" for number in range(count)]
             values = values.astype(object).where(turns != "unseen", own)
+        # a type of categories would turn every value that is none of them into a missing one
         columns[name] = values.astype(column.dtype if column.dtype.name != "category" else object)
     return pd.DataFrame(columns)
 
@@ -57,13 +58,13 @@ def _draw_rare(column: Any, count: int, generator: np.random.Generator) -> Any:
     """Draw values of the column, each equally often however rare; of numbers without repeats that is the plain law."""
     shares = column.value_counts(normalize=True, sort=False)
     rare = shares[shares < RARE_SHARE]
-    pool = (rare if len(rare) >= 2 else shares).index.to_numpy()
+    pool = (rare if len(rare) >= 2 else shares).index.to_numpy()  # one rare value would be the same in all canaries
     return pool[generator.integers(len(pool), size=count)]
 
 
 def _draw_beyond(column: Any, count: int, generator: np.random.Generator) -> Any:
     """Draw numbers up to a tenth of the range beyond its ends; whole ones stay whole."""
     low, high = float(column.min()), float(column.max())
-    beyond = (high - low or 1.0) * generator.uniform(0.02, 0.1, count)
+    beyond = (high - low or 1.0) * generator.uniform(0.02, 0.1, count)  # a constant column has no range to go beyond
     drawn = np.where(generator.random(count) < 0.5, low - beyond, high + beyond)
     return drawn if column.dtype.kind == "f" else np.where(drawn < low, np.floor(drawn), np.ceil(drawn)).astype(np.int64)

@@ -98,6 +98,7 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
         _refuse_rounded(name, sides)
         sides = [side.astype("Float64") for side in sides]
     texts = [side.astype(object).where(side.notna(), "").astype(str).to_numpy() for side in sides]
+    # one coding for all three, or equal categories would differ
     codes = np.unique(np.concatenate(texts).astype(np.str_), return_inverse=True)[1].astype(np.float64)
     stops = np.cumsum([len(text) for text in texts])[:-1]
     return list(np.split(codes, stops)), True
@@ -126,6 +127,7 @@ def _refuse_rounded(name: str, sides: Sequence[Any]) -> None:
 
 def _spans(tables: Sequence[Array], is_category: Array) -> Array:
     full = np.concatenate(tables)
+    # a missing number takes the column's mean, which moves neither end; a column without any takes 0 to spare nanmean a warning
     complete = np.where(np.isnan(full), np.nanmean(np.where(np.isnan(full).all(axis=0), 0.0, full), axis=0), full)
     spans = complete.max(axis=0) - complete.min(axis=0)
     return np.where(is_category | (spans == 0), 1.0, spans)
@@ -140,7 +142,7 @@ def column_distance(tables: TableTriple, place: int, values: Array, candidates: 
     if tables.is_category[place]:
         return np.asarray(first != second, dtype=np.float64)
     distance = np.abs(first - second) / tables.spans[place]
-    missing = np.isnan(distance)
+    missing = np.isnan(distance)  # also of two missing numbers, which are equal
     return np.where(missing, ~(np.isnan(first) & np.isnan(second)), distance) if missing.any() else distance
 
 

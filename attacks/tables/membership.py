@@ -38,6 +38,7 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
 
 def _log_nearest(tables: TableTriple, records: Array) -> Array:
     """Logarithms of the distances of candidates (the control table) to their closest records, `(n, k)`."""
+    # as many of both tables, or their means would not compare
     count = min(NEIGHBOURS, len(tables.synthetic), len(tables.training))
     out = np.empty((len(tables.control), count))
     for part, total in distances(tables, range(len(tables.names)), tables.control, records):
@@ -55,6 +56,7 @@ def _pair_ratios(tables: TableTriple) -> Array:
         synthetic, training, candidates = (a * size + b for a, b in zip(first, second, strict=True))
         cells = int(max(synthetic.max(), training.max(), candidates.max())) + 1
         shares = [np.bincount(side, minlength=cells)[candidates] / len(side) for side in (synthetic, training)]
+        # a pair that is missing from a table counts as one record of it, so that logarithms are finite
         total += np.log(shares[0] + 1 / len(synthetic)) - np.log(shares[1] + 1 / len(training))
     return total / len(pairs)
 

@@ -30,8 +30,9 @@ def link_by_chance(synthetic_records: int, neighbours: int) -> float:
     """
     free = 1.0
     for drawn in range(neighbours):
+        # the next draw misses the first set, too
         free *= max(0, synthetic_records - neighbours - drawn) / (synthetic_records - drawn)
-    return round(1 - free, 12)
+    return round(1 - free, 12)  # a difference of numbers near 1: later digits are rounding
 
 
 def _closest(tables: TableTriple, places: Sequence[int], records: Array, neighbours: int) -> list[list[int]]:
@@ -50,6 +51,7 @@ def inference_hits(tables: TableTriple, secrets: Sequence[int], records: Array) 
     answers = {secret: np.zeros(len(records), dtype=bool) for secret in secrets}
     for part, total in distances(tables, everywhere, records, tables.synthetic):
         for secret in secrets:
+            # the secret column is taken off the sum, in place of one pass over both tables per secret
             remainder = total - column_distance(tables, secret, records[part], tables.synthetic)
             guess = tables.synthetic[np.argmin(remainder, axis=1), secret]
             answers[secret][part] = is_right(tables, secret, guess, records[part, secret])

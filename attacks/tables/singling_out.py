@@ -61,7 +61,7 @@ def several_columns(tables: TableTriple, columns: int, count: int, random: np.ra
     A number above the synthetic median gives "at least", else "at most". Fewer than `count` if `MOST_TRIES` candidates for
     each did not suffice.
     """
-    records = np.unique(tables.synthetic, axis=0)
+    records = np.unique(tables.synthetic, axis=0)  # a record that is there twice counts once
     medians = np.array([np.median(column[~np.isnan(column)]) if not np.isnan(column).all() else 0.0 for column in records.T])
     predicates: dict[Predicate, None] = {}
     for _ in range(MOST_TRIES * count):

@@ -30,6 +30,7 @@ def make_text_canaries(texts: Sequence[str], count: int, generator: np.random.Ge
     frequencies = Counter(word for text in words for word in text)
     if len(frequencies) < 10:
         raise DataError(f"the texts have {len(frequencies)} different words; expected at least 10, of which canaries are made")
+    # by word among equals: the same whatever the texts' order
     rare = [word for word, _ in sorted(frequencies.items(), key=lambda pair: (pair[1], pair[0]))][
         : max(10, len(frequencies) // 2)
     ]
@@ -70,5 +71,6 @@ class _Pairs:
         self.total = sum(self.singles.values())
 
     def log_chance(self, before: str, word: str) -> float:
+        # one more word than seen: a new one has a chance, too
         alone = (self.singles[word] + PRIOR / (len(self.singles) + 1)) / (self.total + PRIOR)
         return math.log((self.pairs[before, word] + PRIOR * alone) / (self.singles[before] + PRIOR))
