@@ -247,11 +247,11 @@ class _TensorsClippedApart(Federations):
     """Each tensor of an update is clipped to the whole norm."""
 
     def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        whole, finite = super().clipped(updates, weights)
+        rows, finite = super().clipped(updates, weights)
         for slot in self.workers.layout.slots:
             part = slice(slot.start, slot.start + slot.size)
-            whole[:, part] = super().clipped(updates[:, part], weights)[0]
-        return whole, finite
+            rows[:, part] = super().clipped(updates[:, part], weights)[0]
+        return rows, finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

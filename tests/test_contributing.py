@@ -33,11 +33,11 @@ CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 def of_every(tests: Any) -> dict[str, Any]:
     """The tests of a file that run over every plug-in by its name."""
     functions = inspect.getmembers(tests, inspect.isfunction)
-    return {name: own for name, own in functions if name.startswith("test_") and "name" in inspect.signature(own).parameters}
+    return {name: test for name, test in functions if name.startswith("test_") and "name" in inspect.signature(test).parameters}
 
 
 CONFORMANCE = of_every(conformance)
-CANARY_TESTS = {name: own for name, own in of_every(test_canaries).items() if "secret" not in name and "text" not in name}
+CANARY_TESTS = {name: test for name, test in of_every(test_canaries).items() if "secret" not in name and "text" not in name}
 
 
 @pytest.fixture

@@ -72,9 +72,9 @@ def test_a_group_costs_at_least_one_record_and_divergences_at_least_the_truth(ex
     searched(groups_and_divergences, examples, event=composed, delta=deltas)
 
 
-def relations(event: Composed, other: Event, delta: float, factor: float) -> None:
+def relations(event: Composed, peer: Event, delta: float, factor: float) -> None:
     here = ends(event, delta)
-    more = Composed(parts=(*event.parts, other))
+    more = Composed(parts=(*event.parts, peer))
     assert at_most(here, ends(more, delta)), "one release more cannot cost less"
     assert at_most(ends(event, min(delta * 3, 0.5)), here), "a larger delta cannot cost more"
     reordered = ends(Composed(parts=event.parts[::-1]), delta)
@@ -83,7 +83,7 @@ def relations(event: Composed, other: Event, delta: float, factor: float) -> Non
         assert at_most(ends(with_noise_factor(event, factor), delta), here), "more noise cannot cost more"
     twice, pair = ends(Repeated(mechanism=event, count=2), delta), ends(Composed(parts=(event, event)), delta)
     assert at_most(twice, pair) and at_most(pair, twice), "twice is two"
-    total = ends(event, delta / 2)[1] + ends(other, delta / 2)[1]
+    total = ends(event, delta / 2)[1] + ends(peer, delta / 2)[1]
     assert ends(more, delta)[0] <= total * SLACK + 1e-9, "basic composition is an upper bound"
 
 

@@ -239,8 +239,8 @@ RIGHT = [
 def test_nothing_is_found_in_right_accountants(name: str, seconds: float) -> None:
     from audit.accounting import resolve
 
-    own = {"exact": FunctionAccountant(function=exact), "loose": FunctionAccountant(function=loose)}
-    result = fuzzing.search(own[name] if name in own else resolve.subject(name), seconds=seconds, seed=2)
+    functions = {"exact": FunctionAccountant(function=exact), "loose": FunctionAccountant(function=loose)}
+    result = fuzzing.search(functions[name] if name in functions else resolve.subject(name), seconds=seconds, seed=2)
     assert not result.findings, [finding.sentence for finding in result.findings]
     assert not result.crashes
 

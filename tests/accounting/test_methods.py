@@ -79,8 +79,8 @@ def optimal(noise: float, rate: float, steps: int, delta: float) -> float:
     low, high = np.full((len(orders), len(first)), -usual - 60.0), np.log(first) + 0 * orders
     for _ in range(30):
         middle = (low + high) / 2
-        rest = (1 - orders) * np.log1p(-np.exp(middle)) + orders * np.log1p(-first)
-        is_allowed = np.logaddexp(orders * np.log(first) + (1 - orders) * middle, rest) <= limits
+        complement = (1 - orders) * np.log1p(-np.exp(middle)) + orders * np.log1p(-first)
+        is_allowed = np.logaddexp(orders * np.log(first) + (1 - orders) * middle, complement) <= limits
         low, high = np.where(is_allowed, low, middle), np.where(is_allowed, middle, high)
     return min(usual, float((np.log(first - delta) - low).max(axis=1).min()) * 1.001 + 1e-6)
 
@@ -157,11 +157,11 @@ KEPT = Path(__file__).parents[2] / "docs" / "evidence" / "accountants"
     [("opacus_rdp", "opacus_prv"), ("rdp_classic", "prv_accountant"), ("rdp", "pld"), ("dp_accelerator", "dp_accounting_pld")],
 )
 def test_the_better_of_two_released_accountants_is_not_accused(first: str, second: str) -> None:
-    kept = [collect(spec, spec, KEPT, seconds=10, ask=False).results for spec in (first, second)]
-    others = {row.case.id: row.epsilon for row in kept[1] if row.epsilon > 0}
+    recorded = [collect(spec, spec, KEPT, seconds=10, ask=False).results for spec in (first, second)]
+    second_epsilons = {row.case.id: row.epsilon for row in recorded[1] if row.epsilon > 0}
     better = [
-        suite.verdict(row.case, (min(row.epsilon, others.get(row.case.id, math.inf)),))
-        for row in kept[0]
+        suite.verdict(row.case, (min(row.epsilon, second_epsilons.get(row.case.id, math.inf)),))
+        for row in recorded[0]
         if row.case.kind == "bracket" and 0 < row.epsilon < math.inf
     ]
     assert len(better) > 200 and [row.message for row in recognition.compare(better, None).results] == []
@@ -190,10 +190,10 @@ def test_no_accountant_that_is_better_than_renyi_is_accused() -> None:
 @pytest.mark.parametrize(("style", "mistake"), sample(PAIRS, 12))
 def test_small_mistakes_are_found_without_a_word_about_the_method(style: str, mistake: str) -> None:
     rows = answers(MISTAKES[mistake](RIGHT[style]))
-    found = recognition.compare(rows, None).results
-    assert len(found) >= 2 and all(result.finding is CaseFinding.WRONG for result in found)
+    unnamed = recognition.compare(rows, None).results
+    assert len(unnamed) >= 2 and all(result.finding is CaseFinding.WRONG for result in unnamed)
     named = recognition.compare(rows, methods.parse("rdp")).results
-    assert {result.case.id for result in found} <= {result.case.id for result in named}, "a name never weakens the check"
+    assert {result.case.id for result in unnamed} <= {result.case.id for result in named}, "a name never weakens the check"
 
 
 def test_the_least_epsilon_of_every_order_is_that_of_a_search() -> None:
@@ -205,8 +205,8 @@ def test_the_least_epsilon_of_every_order_is_that_of_a_search() -> None:
             def epsilon(order: float, ask: Any = ask, convert: Any = convert) -> float:
                 return float(convert((order,), methods.total_curve(ask, (order,)).tolist(), ask.delta)[0])
 
-            found = minimize_scalar(epsilon, bounds=(1.5, 60.0), method="bounded", options={"xatol": 1e-7})
-            assert least == pytest.approx(found.fun, rel=5e-8)
+            minimum = minimize_scalar(epsilon, bounds=(1.5, 60.0), method="bounded", options={"xatol": 1e-7})
+            assert least == pytest.approx(minimum.fun, rel=5e-8)
 
 
 def test_a_named_method_is_held_to_on_both_sides() -> None:
@@ -242,8 +242,8 @@ def test_a_grid_or_a_tolerance_says_how_far_a_numerical_figure_may_lie_above_the
 
 
 def test_a_named_epsilon_error_is_held_to_on_both_sides() -> None:
-    kept = collect("opacus_prv", "PRV", KEPT, seconds=10, ask=False).results
-    (row,) = (row for row in kept if row.case.id == "grid-q0.01-s1-t1000-d1e-05")
+    recorded = collect("opacus_prv", "PRV", KEPT, seconds=10, ask=False).results
+    (row,) = (row for row in recorded if row.case.id == "grid-q0.01-s1-t1000-d1e-05")
     for change in (0.0, -3e-6, 3e-6):
         moved = suite.verdict(row.case, (row.epsilon * (1 + change),))
         assert len(recognition.compare([moved], methods.parse("prv,grid=0.01")).results) == (change != 0)
@@ -257,11 +257,14 @@ def test_a_named_epsilon_error_is_held_to_on_both_sides() -> None:
 def test_real_accountants_by_loss_variables_are_what_their_errors_give_but_for_known_defects() -> None:
     known = {"edge-M", "edge-prv-lower-2", "grid-q0.2-s5-t10000-d1e-08", "composition-e0.7-d0-t353"}  # prv-accountant's defects
     known |= {"edge-E", "zeroout-q0.01-s1-t1000-d1e-12"}  # Opacus' rounding at deltas of 1e-12, and below them
-    known |= {"published-quickstart", *(f"grid-q0.01-s0.6-{rest}" for rest in ("t100-d1e-05", "t1000-d1e-05", "t1000-d1e-08"))}
+    known |= {
+        "published-quickstart",
+        *(f"grid-q0.01-s0.6-{ending}" for ending in ("t100-d1e-05", "t1000-d1e-05", "t1000-d1e-08")),
+    }
     known |= {"delta-d1e-13", "delta-wide-d1e-13", "delta-prv-2", "delta-prv-3", "delta-prv-4"}
     for spec in ("opacus_prv", "prv_accountant"):
-        kept = collect(spec, spec, KEPT, seconds=10, ask=False).results
-        rows = [row for row in kept if row.case.kind == "bracket" and 0 < row.epsilon < math.inf][::7]
+        recorded = collect(spec, spec, KEPT, seconds=10, ask=False).results
+        rows = [row for row in recorded if row.case.kind == "bracket" and 0 < row.epsilon < math.inf][::7]
         report = recognition.compare(rows, methods.parse("prv,grid=0.01"))
         assert report.compared > 30 and {row.case.id.removeprefix("method-") for row in report.results} <= known
 
@@ -290,8 +293,8 @@ def test_small_mistakes_of_an_accountant_by_loss_variables_are_found() -> None:
 
 
 def test_a_real_accountant_by_loss_distributions_is_nowhere_above_what_its_grid_gives() -> None:
-    kept = collect("dp_accounting_pld", "PLD", KEPT, seconds=10, ask=False).results
-    rows = [row for row in kept if row.case.kind == "bracket" and 0 < row.epsilon < math.inf]
+    recorded = collect("dp_accounting_pld", "PLD", KEPT, seconds=10, ask=False).results
+    rows = [row for row in recorded if row.case.kind == "bracket" and 0 < row.epsilon < math.inf]
     off = recognition.compare(rows, methods.parse("pld")).results
     assert len(rows) > 300 and sum(row.epsilon > 1.001 * row.case.upper for row in rows) > 20
     assert off and all(row.epsilon < row.case.lower for row in off)  # its defects: below the truth

@@ -88,8 +88,8 @@ def test_a_newest_release_is_right_wherever_the_kept_one_was(spec: str) -> None:
         name: CaseAnswer(epsilons=tuple(map(float, epsilons)), failure=failure, message=message)
         for name, (epsilons, failure, message) in ask(spec).items()
     }
-    found = {name: suite.settle(cases[name], answer, side) for name, answer in answers.items()}
-    kept = collect(spec, spec, KEPT, seconds=10, ask=False).results
-    known = {row.case.id for row in kept if row.finding is CaseFinding.WRONG} | KNOWN.get(spec, set())
-    wrong = {name: row.message for name, row in found.items() if row.finding is CaseFinding.WRONG and name not in known}
-    assert wrong == {} and sum(row.finding in (CaseFinding.EXACT, CaseFinding.LOOSE) for row in found.values()) > 2
+    settled = {name: suite.settle(cases[name], answer, side) for name, answer in answers.items()}
+    recorded = collect(spec, spec, KEPT, seconds=10, ask=False).results
+    known = {row.case.id for row in recorded if row.finding is CaseFinding.WRONG} | KNOWN.get(spec, set())
+    wrong = {name: row.message for name, row in settled.items() if row.finding is CaseFinding.WRONG and name not in known}
+    assert wrong == {} and sum(row.finding in (CaseFinding.EXACT, CaseFinding.LOOSE) for row in settled.values()) > 2

@@ -44,9 +44,9 @@ def test_every_event_has_a_stratum_that_draws_it() -> None:
 
 
 def test_a_field_without_a_range_is_an_error_that_names_it() -> None:
-    made = dataclasses.make_dataclass("Fresh", [("surprise", float)], bases=(Laplace,), frozen=True, kw_only=True)
+    event = dataclasses.make_dataclass("Fresh", [("surprise", float)], bases=(Laplace,), frozen=True, kw_only=True)
     with pytest.raises(ConfigError, match="the field surprise of Fresh has no range"):
-        schema.fields(made)
+        schema.fields(event)
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ def test_a_field_far_from_the_usual_that_is_taken_for_another_value_is_found() -
 
 @pytest.mark.slow
 def test_a_search_finds_an_event_that_is_dropped_beside_another() -> None:
-    found = fuzzing.search(Misreader(misread=_without(RandomAllocation)), seconds=120, seed=1, most=1).findings
-    assert found and found[0].is_unsafe
+    findings = fuzzing.search(Misreader(misread=_without(RandomAllocation)), seconds=120, seed=1, most=1).findings
+    assert findings and findings[0].is_unsafe
 
 
 def _set(kind: type[Event], **changes: Callable[[Any], Any]) -> Callable[[Event], Event]:
@@ -199,8 +199,8 @@ def test_a_cut_of_a_field_is_found_by_cases_or_by_search(name: str) -> None:
         for case in suite.load_checked()
         if case.kind == "bracket" and any(rebuilt(ask.event, MISREADINGS[name]) != ask.event for ask in case.asks)
     ]
-    found = [case.id for case in touched if suite.judge(accountant, case).finding is CaseFinding.WRONG]
-    assert found or fuzzing.search(accountant, seconds=120, seed=1, most=1).findings
+    wrong = [case.id for case in touched if suite.judge(accountant, case).finding is CaseFinding.WRONG]
+    assert wrong or fuzzing.search(accountant, seconds=120, seed=1, most=1).findings
 
 
 def test_nothing_claimed_for_much_noise_is_found() -> None:

@@ -101,9 +101,9 @@ def test_worst_cases_are_made_of_the_table() -> None:
     draw = np.random.default_rng(0)
     base, canary = worst_case_of(TABLE, "mixed", draw)
     first, second, third = base.to_numpy()
-    (own,) = canary.to_numpy()
-    assert (first != second).all() and (np.where(own == first, second, first) == third).all()
-    assert {tuple(own == first), tuple(third == first)} == {(True, False, True, False), (False, True, False, True)}
+    (row,) = canary.to_numpy()
+    assert (first != second).all() and (np.where(row == first, second, first) == third).all()
+    assert {tuple(row == first), tuple(third == first)} == {(True, False, True, False), (False, True, False, True)}
     base, canary = worst_case_of(TABLE, "repeated", draw)
     assert len(base) == 2 and (base.iloc[1] == canary.iloc[0]).all() and (base.iloc[0] != canary.iloc[0]).all()
     base, canary = worst_case_of(TABLE, "domain", draw)
@@ -146,9 +146,9 @@ def test_a_generator_that_leaks_nothing_is_refuted_at_most_as_often_as_stated(re
 
 
 def test_canaries_are_rare_extreme_or_partly_copied_records_of_the_same_columns() -> None:
-    made = make_canaries(TABLE, 300, np.random.default_rng(0))
-    assert (made.dtypes == TABLE.dtypes).all()
-    rare, extreme, copied = (made.iloc[kind::3] for kind in range(3))
+    frame = make_canaries(TABLE, 300, np.random.default_rng(0))
+    assert (frame.dtypes == TABLE.dtypes).all()
+    rare, extreme, copied = (frame.iloc[kind::3] for kind in range(3))
     assert (rare["city"].isin(["Cork", "Bari"])).all()
     outside = (extreme["age"] < TABLE["age"].min()) | (extreme["age"] > TABLE["age"].max())
     assert outside.all() and not ((rare["age"] < 18) | (rare["age"] > 90)).any()

@@ -71,24 +71,27 @@ def test_alternatives_and_places_follow_the_law_that_is_stated() -> None:
 
 @pytest.mark.slow
 def test_a_model_that_knows_the_texts_is_caught_and_another_is_not() -> None:
-    found = natural_identifiers(TEXTS, candidates=16, seed=3)
-    bound = found.lower_bound(found.scores(known_by_heart(TEXTS)), delta=1e-5)
+    identifiers = natural_identifiers(TEXTS, candidates=16, seed=3)
+    bound = identifiers.lower_bound(identifiers.scores(known_by_heart(TEXTS)), delta=1e-5)
     assert bound.epsilon == bound.ceiling and bound.epsilon > 4
-    assert "uniformly" in found.randomness
+    assert "uniformly" in identifiers.randomness
 
-    def guessing(found: NaturalIdentifiers, seed: int) -> float:
-        noise: Array = Seed(seed).numpy().normal(size=(len(found), 16))
-        return found.lower_bound(noise, delta=1e-5).epsilon
+    def guessing(identifiers: NaturalIdentifiers, seed: int) -> float:
+        noise: Array = Seed(seed).numpy().normal(size=(len(identifiers), 16))
+        return identifiers.lower_bound(noise, delta=1e-5).epsilon
 
-    assert sum(guessing(found, seed) > 0 for seed in range(20)) <= 4, "at most one in twenty, and chance"
+    assert sum(guessing(identifiers, seed) > 0 for seed in range(20)) <= 4, "at most one in twenty, and chance"
 
 
-def right_by(found: NaturalIdentifiers, score: Any) -> float:
+def right_by(identifiers: NaturalIdentifiers, score: Any) -> float:
     """Share of sites if the alternative of largest score is the true one."""
     values = np.array(
-        [[score(prefix, text) for text in row] for prefix, row in zip(found.prefixes, found.alternatives, strict=True)]
+        [
+            [score(prefix, text) for text in row]
+            for prefix, row in zip(identifiers.prefixes, identifiers.alternatives, strict=True)
+        ]
     )
-    return float((values.argmax(1) == found.drawn).mean())
+    return float((values.argmax(1) == identifiers.drawn).mean())
 
 
 @pytest.mark.slow

@@ -120,8 +120,8 @@ class Neighbour:
     def predict_proba(self, queries: np.ndarray) -> np.ndarray:
         distance = ((queries[:, None] - self.inputs[None]) ** 2).sum(axis=2)
         right = 0.5 + 0.49 * np.exp(-distance.min(axis=1))
-        own = np.arange(2) == self.labels[distance.argmin(axis=1)][:, None]
-        return np.where(own, right[:, None], 1 - right[:, None])
+        matches = np.arange(2) == self.labels[distance.argmin(axis=1)][:, None]
+        return np.where(matches, right[:, None], 1 - right[:, None])
 
 
 def memorise(data: tuple[np.ndarray, np.ndarray], seed: int) -> Neighbour:

@@ -29,7 +29,7 @@ SEED = Seed(1)
 NEARBY = NearbyConfidences.key
 
 
-def seen(outputs: Array, inputs: Array, labels: Array) -> dict[str, Array]:
+def build_signals(outputs: Array, inputs: Array, labels: Array) -> dict[str, Array]:
     records = Records(inputs=inputs.astype(np.float32), labels=labels)
     values = NearbyConfidences().read(
         Scripted(outputs), Canaries(kind="held_out", description="records", payload=CanaryRecords(records=records))
@@ -51,7 +51,7 @@ def clusters(
     confidence = 2.0 * answers + effect + level + noise * random.standard_normal(included.shape)
     outputs = np.zeros((models, records, 2))
     np.put_along_axis(outputs, np.broadcast_to(labels[:, None], (models, records, 1)), confidence[..., None], axis=2)
-    return seen(outputs, inputs, labels), labels
+    return build_signals(outputs, inputs, labels), labels
 
 
 def split(shown: dict[str, Array], labels: Array, included: Array) -> tuple[View, View]:
@@ -108,7 +108,7 @@ def test_an_untouched_model_scores_nothing_though_its_sums_over_near_records_dif
     included = random.random((7, 200)) < 0.5
     inputs, labels, outputs = random.standard_normal((200, 4)), random.integers(0, 2, 200), random.standard_normal((7, 200, 2))
     outputs[0] = [0.3, 0.3]
-    shown = seen(outputs, inputs, labels)
+    shown = build_signals(outputs, inputs, labels)
     shown[NEARBY][0, :, 1:] = random.standard_normal((200, 2))  # as they are if labels near records differ in number
     keys = {"logits", NEARBY} if kind == "auto" else {NEARBY}
     target, reference = split({key: shown[key] for key in keys}, labels, included)
@@ -126,10 +126,10 @@ def test_near_records_are_looked_for_once_for_all_jobs_of_a_game(monkeypatch: py
 
     monkeypatch.setattr(nearby_confidences, "near_weights", near_weights_with_a_call)
     inputs, labels, outputs = random.standard_normal((90, 4)), random.integers(0, 2, 90), random.standard_normal((2, 90, 2))
-    first, again = (seen(outputs, inputs.copy(), labels.copy())[NEARBY] for _ in range(2))
+    first, again = (build_signals(outputs, inputs.copy(), labels.copy())[NEARBY] for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert len(calls) == 1
-    opposite = seen(outputs, inputs, 1 - labels)[NEARBY]
+    opposite = build_signals(outputs, inputs, 1 - labels)[NEARBY]
     assert len(calls) == 2 and not np.array_equal(first, opposite)
     positions, weights, same = near_weights(inputs.astype(np.float32), 1 - labels, count=NEAR, candidates=90)
     confidence = signals.scaled_confidence(outputs, 1 - labels, nearby_confidences.TEMPERATURE)

@@ -106,7 +106,9 @@ def test_the_area_decides_where_tied_outputs_leave_the_same_at_few_false_positiv
     scores = {"rmia": stream.standard_normal(RECORDS), "broad": stream.standard_normal(RECORDS) + coins[0]}
     for values in scores.values():
         values[top] = 10.0
-    monkeypatch.setattr(_contest, "candidates", lambda *_, **__: iter((name, Fixed(own)) for name, own in scores.items()))
+    monkeypatch.setattr(
+        _contest, "candidates", lambda *_, **__: iter((name, Fixed(fixed_scores)) for name, fixed_scores in scores.items())
+    )
     winner = _contest.Contest(views=references, labels=labels, targets=np.arange(4)).winner()
     assert winner is not None
     assert (winner.name, winner.figure) == ("broad", _contest.AREA)
@@ -118,10 +120,10 @@ def rounded(step: float, seed: int = 3) -> tuple[Array, Array, Array]:
     coins = stream.random((MODELS, RECORDS)) < 0.5
     labels = stream.integers(0, CLASSES, RECORDS)
     odds = 3.0 * stream.standard_normal(RECORDS) + 1.5 * coins + 0.7 * stream.standard_normal((MODELS, RECORDS))
-    own = (1.0 / (1.0 + np.exp(-odds)) / step).round() * step
+    steps = (1.0 / (1.0 + np.exp(-odds)) / step).round() * step
     outputs = np.zeros((MODELS, RECORDS, CLASSES))
-    np.put_along_axis(outputs, np.broadcast_to((labels + 1) % CLASSES, own.shape)[..., None], (1.0 - own)[..., None], 2)
-    np.put_along_axis(outputs, np.broadcast_to(labels, own.shape)[..., None], own[..., None], 2)
+    np.put_along_axis(outputs, np.broadcast_to((labels + 1) % CLASSES, steps.shape)[..., None], (1.0 - steps)[..., None], 2)
+    np.put_along_axis(outputs, np.broadcast_to(labels, steps.shape)[..., None], steps[..., None], 2)
     return outputs, coins, labels
 
 
@@ -134,8 +136,8 @@ def test_certain_answers_count_as_much_as_they_are_resolved(kind: str, step: flo
     smooth = outputs[..., :, :] * (1 - CLASSES * step) + step
     by_hand = view_of(smooth / smooth.sum(-1, keepdims=True), coins, labels)
     reference = plugins.build("attacks.scorers", {"kind": kind}).score(*by_hand, Seed(0))
-    own, expected = (roc.auc(values[coins[0]], values[~coins[0]]) for values in (scores, reference))
-    assert own > expected - 0.02
+    area, expected = (roc.auc(values[coins[0]], values[~coins[0]]) for values in (scores, reference))
+    assert area > expected - 0.02
 
 
 def test_the_resolution_is_the_step_of_shares_and_of_rounding() -> None:

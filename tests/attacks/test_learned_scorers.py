@@ -36,8 +36,8 @@ def of(model: int, record: int) -> tuple[float, float]:
     """Logit-scaled confidence and log probability of the label; model 0 is the target."""
     values = [float(v) for v in LOGITS[model, record]]
     peers = sum(math.exp(v) for j, v in enumerate(values) if j != LABELS[record])
-    own = math.exp(values[LABELS[record]])
-    return math.log(own / peers), math.log(own / (own + peers))
+    numerator = math.exp(values[LABELS[record]])
+    return math.log(numerator / peers), math.log(numerator / (numerator + peers))
 
 
 CONFIDENCE = [[of(model, i)[0] for i in range(M)] for model in range(K + 1)]
@@ -109,8 +109,8 @@ def score(kind: str, **observed: Array) -> Array:
     return plugins.build("attacks.scorers", {"kind": kind}).score(target, reference, Seed(0))
 
 
-def close(found: Array, naive: Array) -> None:
-    np.testing.assert_allclose(found, naive, rtol=1e-3, atol=1e-3 * float(np.std(naive)))
+def close(actual: Array, naive: Array) -> None:
+    np.testing.assert_allclose(actual, naive, rtol=1e-3, atol=1e-3 * float(np.std(naive)))
 
 
 def test_shadow_classifier_learns_what_predictions_for_members_look_like() -> None:
@@ -130,13 +130,13 @@ def shifts(models: Sequence[int]) -> dict[tuple[int, int], tuple[float, float]]:
     pairs = [(model, i) for model in models for i in range(M)]
     inside = {(model, i): side(CONFIDENCE, i, True, model) for model, i in pairs}
     outside = {(model, i): side(CONFIDENCE, i, False, model) for model, i in pairs}
-    own = {pair: mean(inside[pair]) - mean(outside[pair]) for pair in pairs}
+    raw_shifts = {pair: mean(inside[pair]) - mean(outside[pair]) for pair in pairs}
     noise = {pair: variance[True] / len(inside[pair]) + variance[False] / len(outside[pair]) for pair in pairs}
-    centre = mean(list(own.values()))
-    between = max(squares(list(own.values())) / len(pairs) - mean(list(noise.values())), 0.0)
+    centre = mean(list(raw_shifts.values()))
+    between = max(squares(list(raw_shifts.values())) / len(pairs) - mean(list(noise.values())), 0.0)
     estimates = {}
     for pair in pairs:
-        shift = centre + between / (between + noise[pair]) * (own[pair] - centre)
+        shift = centre + between / (between + noise[pair]) * (raw_shifts[pair] - centre)
         weights = len(inside[pair]) / variance[True], len(outside[pair]) / variance[False]
         level = (weights[0] * (mean(inside[pair]) - shift) + weights[1] * mean(outside[pair])) / sum(weights)
         estimates[pair] = level, shift
@@ -217,8 +217,8 @@ def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_
 
     def features(i: int, without: int) -> Row:
         known = side(CONFIDENCE, i, False, without)
-        own = math.sqrt(squares(known) / (len(known) - 1)) if len(known) > 1 else std
-        return [1.0, mean(known) / std, (mean(known) / std) ** 2, math.log(max(own, std / 1000) / std)]
+        spread = math.sqrt(squares(known) / (len(known) - 1)) if len(known) > 1 else std
+        return [1.0, mean(known) / std, (mean(known) / std) ** 2, math.log(max(spread, std / 1000) / std)]
 
     pairs = [(k + 1, i) for k in range(K) for i in range(M) if not INCLUDED[k, i]]
     rows, observed = (
@@ -256,8 +256,8 @@ def test_confidences_at_temperatures_computed_once_are_those_that_attacks_comput
     )
 
     def parts(signals: dict[str, Array]) -> tuple[View, View]:
-        own, peers = ({key: array[rows] for key, array in signals.items()} for rows in (0, slice(1, None)))
-        return View(signals=own, labels=LABELS), View(signals=peers, included=INCLUDED)
+        target, peers = ({key: array[rows] for key, array in signals.items()} for rows in (0, slice(1, None)))
+        return View(signals=target, labels=LABELS), View(signals=peers, included=INCLUDED)
 
     for degree in (None, 0.5, 2.0, 3.0):
         attack = plugins.build("attacks.scorers", {"kind": "rmia", "online": online, "temperature": degree})

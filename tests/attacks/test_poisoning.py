@@ -32,12 +32,12 @@ def test_a_trigger_is_on_its_poisoned_records_and_on_the_one_that_is_asked_about
     assert canaries.records is not None and trained.records is not None and len(trained) == 30
     pool = data.pool.inputs.reshape(len(data.pool), -1)
     for number, (requested, target) in enumerate(zip(rows(canaries.records), canaries.records.labels, strict=True)):
-        own = slice(3 * number, 3 * number + 3)
-        assert (trained.records.labels[own] == target).all()
+        copies = slice(3 * number, 3 * number + 3)
+        assert (trained.records.labels[copies] == target).all()
         origin = int((pool != requested).sum(axis=1).argmin())
         places = np.flatnonzero(pool[origin] != requested)
         assert len(places) == 5 and data.pool.labels[origin] != target
-        for poisoned in rows(trained.records)[own]:
+        for poisoned in rows(trained.records)[copies]:
             assert (poisoned[places] == requested[places]).all()
             host = int((np.delete(pool, places, axis=1) != np.delete(poisoned, places)).sum(axis=1).argmin())
             assert host != origin and data.pool.labels[host] != target

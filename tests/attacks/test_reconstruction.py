@@ -65,8 +65,8 @@ def test_gradients_equal_finite_differences() -> None:
 
 def test_the_first_layer_gives_its_input_away() -> None:
     model = perceptron()
-    own = parts(matching.model_gradients(model, name_weights(model), INPUTS[:200, None], LABELS[:200, None]), model)
-    result = closed_form.inputs(own["1.weight"], own["1.bias"])
+    by_layer = parts(matching.model_gradients(model, name_weights(model), INPUTS[:200, None], LABELS[:200, None]), model)
+    result = closed_form.inputs(by_layer["1.weight"], by_layer["1.bias"])
     assert np.abs(result - DIGITS.inputs[:200].reshape(200, -1)).max() < 1e-5
     with pytest.raises(ObservationError, match="target 1: all bias gradients are 0"):
         closed_form.inputs(np.ones((2, 3, 4)), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
@@ -78,14 +78,14 @@ def test_labels_of_single_records_and_counts_of_batches() -> None:
     single = parts(matching.model_gradients(model, weights, INPUTS[:300, None], LABELS[:300, None]), model)
     assert (closed_form.single(single["3.bias"]) == DIGITS.labels[:300]).all()
     inputs, classes = INPUTS[:400].reshape(50, batch, 1, 8, 8), LABELS[:400].reshape(50, batch)
-    own = parts(matching.model_gradients(model, weights, inputs, classes), model)
+    by_layer = parts(matching.model_gradients(model, weights, inputs, classes), model)
     public = model(INPUTS[400:]).softmax(dim=1).detach().numpy()
-    result = closed_form.counts(own["3.bias"], public, batch)
+    result = closed_form.counts(by_layer["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
     assert (result.sum(axis=1) == batch).all()
     assert (result == true).all(axis=1).mean() > 0.9
     with pytest.raises(ConfigError):
-        closed_form.counts(own["3.bias"], public, 0)
+        closed_form.counts(by_layer["3.bias"], public, 0)
 
 
 def test_counts_always_sum_to_the_batch() -> None:

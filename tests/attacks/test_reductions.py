@@ -43,30 +43,30 @@ def attacks() -> dict[str, Attack]:
     }
 
 
-def view_of(attack: Attack, logits: Array, *, whole: bool, **more: Any) -> View:
+def view_of(attack: Attack, logits: Array, *, as_logits: bool, **more: Any) -> View:
     """The view of models that the attack gets: their outputs, or only the reductions that it names."""
     reductions = OF_FIGURES | attack.needs.reductions
     values = {reduction.key: reduction.reduce(logits, logits[:, 0], LABELS) for reduction in reductions}
-    signals: Mapping[str, Array] = {Logits.key: logits} if whole else values
+    signals: Mapping[str, Array] = {Logits.key: logits} if as_logits else values
     return View(signals={key: array for key, array in signals.items() if key in reading.view_keys(attack.needs)}, **more)
 
 
-def scores(attack: Attack, logits: Array, *, whole: bool) -> Array:
-    target = view_of(attack, logits[:1], whole=whole)
+def scores(attack: Attack, logits: Array, *, as_logits: bool) -> Array:
+    target = view_of(attack, logits[:1], as_logits=as_logits)
     target = replace(target, signals={key: array[0] for key, array in target.signals.items()}, labels=LABELS)
-    return canary_scores(attack, target, view_of(attack, logits[1:], whole=whole, included=INCLUDED), Seed(0))
+    return canary_scores(attack, target, view_of(attack, logits[1:], as_logits=as_logits, included=INCLUDED), Seed(0))
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", attacks())
 def test_scores_are_those_of_all_outputs(name: str) -> None:
     attack = attacks()[name]
-    values = scores(attack, LOGITS, whole=False)
-    assert values.tobytes() == scores(attack, LOGITS, whole=True).tobytes()
+    values = scores(attack, LOGITS, as_logits=False)
+    assert values.tobytes() == scores(attack, LOGITS, as_logits=True).tobytes()
     assert len(np.unique(values)) > M // 2
     silent = LOGITS.copy()
     silent[0] = LOGITS[0, 0]  # the same of every record, though the confidence in its label is not
-    assert not scores(attack, silent, whole=False).any() and not scores(attack, silent, whole=True).any()
+    assert not scores(attack, silent, as_logits=False).any() and not scores(attack, silent, as_logits=True).any()
 
 
 def test_all_attacks_that_read_one_number_say_so() -> None:
@@ -142,4 +142,4 @@ def test_rmia_counts_what_it_cannot_use_in_all_records_though_it_works_through_b
     attack = plugins.build("attacks.scorers", {"kind": "rmia", "temperature": 2.0})
     for full in (True, False):
         with pytest.raises(ObservationError, match=f"'rmia': 3 of {K * M * (CLASSES if full else 1)} observed values"):
-            scores(attack, logits, whole=full)
+            scores(attack, logits, as_logits=full)

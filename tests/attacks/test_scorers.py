@@ -88,9 +88,9 @@ def test_confidence_entropy_and_gradient() -> None:
     np.testing.assert_allclose(score("entropy"), each(lambda i: sum(v * math.log(v) for v in p[i])), rtol=1e-6)
 
     def modified(i: int) -> float:
-        own = p[i][LABELS[i]]
+        chance = p[i][LABELS[i]]
         remainder = [v for j, v in enumerate(p[i]) if j != LABELS[i]]
-        return (1 - own) * math.log(own) + sum(v * math.log(1 - v) for v in remainder)
+        return (1 - chance) * math.log(chance) + sum(v * math.log(1 - v) for v in remainder)
 
     np.testing.assert_allclose(score("modified_entropy"), each(modified), rtol=1e-6)
 
@@ -157,13 +157,13 @@ def test_lira_shrunk_is_the_student_predictive_law() -> None:
 def test_lira_with_shrunk_shift() -> None:
     std = {side: fixed_std(side) for side in (True, False)}
     count = {side: [len(of_side(i, side, THEIRS)) for i in range(M)] for side in std}
-    own = each(lambda i: mean(of_side(i, True, THEIRS)) - mean(of_side(i, False, THEIRS)))
+    raw_shifts = each(lambda i: mean(of_side(i, True, THEIRS)) - mean(of_side(i, False, THEIRS)))
     noise = each(lambda i: sum(std[side] ** 2 / count[side][i] for side in std))
-    centre = mean(own)
-    between = max(squares(own) / M - mean(noise), 0.0)
+    centre = mean(raw_shifts)
+    between = max(squares(raw_shifts) / M - mean(noise), 0.0)
 
     def ratio(i: int) -> float:
-        shift = centre + between / (between + noise[i]) * (own[i] - centre)
+        shift = centre + between / (between + noise[i]) * (raw_shifts[i] - centre)
         precision = {side: count[side][i] / std[side] ** 2 for side in std}
         level = precision[True] * (mean(of_side(i, True, THEIRS)) - shift) + precision[False] * mean(of_side(i, False, THEIRS))
         level /= precision[True] + precision[False]
@@ -260,10 +260,10 @@ def test_label_only() -> None:
     right = [float(int(np.argmax(LOGITS[0, i])) == LABELS[i]) for i in range(M)]
     np.testing.assert_array_equal(score("label_only"), right)
 
-    def others(i: int) -> float:
+    def reference_share(i: int) -> float:
         return mean([float(int(np.argmax(LOGITS[k + 1, i])) == LABELS[i]) for k in range(K) if not INCLUDED[k, i]])
 
-    np.testing.assert_allclose(score("label_only", calibrated=True), each(lambda i: right[i] - others(i)), atol=1e-12)
+    np.testing.assert_allclose(score("label_only", calibrated=True), each(lambda i: right[i] - reference_share(i)), atol=1e-12)
 
 
 def test_gradient_product() -> None:
@@ -483,9 +483,9 @@ def test_offline_auto_takes_by_the_outputs_alone_what_tells_members_best(hard: f
 
 def test_offline_auto_leaves_references_with_the_record_out() -> None:
     target, reference, _ = gaussian_toy(records=300, references=6, shift=2.0)
-    own = score("auto", target, reference, online=False)
+    offline_scores = score("auto", target, reference, online=False)
     forms = [plugins.build("attacks.scorers", dict(form)).score(target, reference, SEED) for form in FORMS.values()]
-    assert any(np.array_equal(own, values) for values in forms)
+    assert any(np.array_equal(offline_scores, values) for values in forms)
     everywhere = np.concatenate([np.ones((1, 300), dtype=bool), reference.included[1:4]])
     some = View.of(included=everywhere, losses=reference["losses"][:4])
     assert np.isfinite(score("auto", target, some, online=False)).all()

@@ -31,11 +31,11 @@ def fitted(records: Records, ridge: float = RIDGE) -> SoftmaxRegression:
         return SoftmaxRegression(weights=table[:, :-1], biases=table[:, -1], ridge=ridge)
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        own = model(flat)
-        outputs = inputs @ own.weights.T + own.biases
+        regression = model(flat)
+        outputs = inputs @ regression.weights.T + regression.biases
         value = (np.log(np.exp(outputs - outputs.max(1, keepdims=True)).sum(1)) + outputs.max(1)).sum()
         value -= outputs[np.arange(len(records)), records.labels].sum()
-        slopes, bias_slopes = own.gradients(inputs, records.labels)
+        slopes, bias_slopes = regression.gradients(inputs, records.labels)
         slope = np.concatenate([slopes, bias_slopes[:, None]], axis=1).ravel() + ridge * flat
         return value + ridge / 2 * (flat**2).sum(), slope
 
@@ -85,9 +85,9 @@ def test_model_inversion_shows_a_class_and_members_no_better_than_others() -> No
     assert model(result).argmax(dim=1).tolist() == list(range(10)) and 0 <= float(result.min()) <= float(result.max()) <= 1
     nearest = {}
     for name, side in (("members", members), ("others", peers)):
-        own = [INPUTS[side][LABELS[side] == label] for label in range(10)]
-        nearest[name] = [float((own[label] - result[label]).flatten(1).norm(dim=1).min()) for label in range(10)]
-        means = np.stack([part.mean(dim=0).numpy().ravel() for part in own])
+        by_class = [INPUTS[side][LABELS[side] == label] for label in range(10)]
+        nearest[name] = [float((by_class[label] - result[label]).flatten(1).norm(dim=1).min()) for label in range(10)]
+        means = np.stack([part.mean(dim=0).numpy().ravel() for part in by_class])
         correlations = np.corrcoef(result.flatten(1).numpy(), means)[:10, 10:]
         assert (correlations.argmax(axis=1) == np.arange(10)).sum() >= 8  # the class, whoever its records are
     assert np.mean(nearest["members"]) > 0.9 * np.mean(nearest["others"])  # a record of it, no
@@ -96,14 +96,14 @@ def test_model_inversion_shows_a_class_and_members_no_better_than_others() -> No
 def local_update(model: nn.Module, local: LocalSteps, records: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     """First weights less last, over the learning rate and the steps, by torch's own SGD."""
 
-    own = copy.deepcopy(model)
-    optimiser = torch.optim.SGD(own.parameters(), lr=local.learning_rate)
+    client = copy.deepcopy(model)
+    optimiser = torch.optim.SGD(client.parameters(), lr=local.learning_rate)
     for step in range(local.steps):
         rows = local.rows(step, len(classes))
         optimiser.zero_grad()
-        nn.functional.cross_entropy(own(records[rows]), classes[rows]).backward()
+        nn.functional.cross_entropy(client(records[rows]), classes[rows]).backward()
         optimiser.step()
-    change = [first - last for first, last in zip(model.parameters(), own.parameters(), strict=True)]
+    change = [first - last for first, last in zip(model.parameters(), client.parameters(), strict=True)]
     return torch.cat([part.detach().reshape(-1) for part in change]) / local.learning_rate / local.steps
 
 

@@ -65,10 +65,10 @@ class Careless:
 def test_recipes_share_the_certificate_of_a_bound_for_any_mechanism() -> None:
     """One audit is made for all of them; a bound inside a family and one of someone else's estimator get their own."""
     event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=20)
-    shared, own = path(*estimators("one_run"), game=game(runs=61)), path(Careless(), game=game(runs=61))
+    shared, careless = path(*estimators("one_run"), game=game(runs=61)), path(Careless(), game=game(runs=61))
     before = certificates.certify.cache_info().currsize
     assert certificates.certify(replace(shared, mechanism=event), 20) is certificates.certify(shared, 20)
-    assert certificates.certify(replace(own, mechanism=event), 20) is not certificates.certify(own, 20)
+    assert certificates.certify(replace(careless, mechanism=event), 20) is not certificates.certify(careless, 20)
     assert certificates.certify.cache_info().currsize == before + 4
 
 
@@ -135,13 +135,13 @@ def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("wrong", "audits", "kept"), [(0, 200, True), (16, 200, True), (20, 200, False), (3, 20, True), (5, 20, False)]
+    ("wrong", "audits", "holds"), [(0, 200, True), (16, 200, True), (20, 200, False), (3, 20, True), (5, 20, False)]
 )
-def test_a_certificate_is_kept_where_its_interval_reaches_down_to_the_promise(wrong: int, audits: int, kept: bool) -> None:
+def test_a_certificate_is_kept_where_its_interval_reaches_down_to_the_promise(wrong: int, audits: int, holds: bool) -> None:
     sides = {"lower": binomial.rate_lower, "upper": binomial.rate_upper}
     limits = {name: float(limit(wrong, audits, 0.005)) for name, limit in sides.items()}
     certificate = Certificate(law="nothing leaks", epsilon=0.0, wrong=wrong, repetitions=audits, nominal=0.05, **limits)
-    assert certificate.kept is kept and limits["lower"] <= wrong / audits <= limits["upper"]
+    assert certificate.kept is holds and limits["lower"] <= wrong / audits <= limits["upper"]
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int = 2) -> str:
+def read_error(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int = 2) -> str:
     """What a command prints on stderr that ends with this exit code; nothing in it moves a terminal or blames this project."""
     assert answer(list(words)) == code
     streams = capsys.readouterr()
@@ -100,7 +100,7 @@ def test_code_that_is_no_such_code_is_named(words: tuple[str, ...], message: str
     np.savez("s.npz", x=np.zeros((8, 2)), y=np.zeros(8, int))
     np.savez("models.npz", included=np.eye(4, 9) > 0, losses=np.zeros((4, 9)))
     np.savez("none.npz", included=np.zeros((0, 0), bool), losses=np.zeros((0, 0)))
-    assert message in said(words, capsys)
+    assert message in read_error(words, capsys)
 
 
 def test_what_such_code_prints_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +122,7 @@ def test_a_training_that_ends_the_program_is_no_finished_audit(kind: str, capsys
     games = "games=[{name: g, canaries: mislabelled, count: 20, scorers: [loss], estimators: [one_run]}]"
     trainer = "mechanisms=[{name: own, kind: non_private, trainer: {kind: user_function, function: 'leaves_%s:train'}}]"
     changes = [word for text in (games, trainer % kind, f"execution={{kind: {kind}}}") for word in ("--set", text)]
-    assert "asked the program to end (exit code 0)" in said(("run", "tiny.yaml", "-q", "-o", "run", *changes), capsys)
+    assert "asked the program to end (exit code 0)" in read_error(("run", "tiny.yaml", "-q", "-o", "run", *changes), capsys)
 
 
 def test_a_package_that_their_module_lacks_is_named_with_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,13 +40,13 @@ SINKS = [
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize(("sink", "said"), slow_rows(SINKS, [*SINKS[:1], *SINKS[3:4]]))
-def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> None:
+@pytest.mark.parametrize(("sink", "message"), slow_rows(SINKS, [*SINKS[:1], *SINKS[3:4]]))
+def test_the_verdict_is_the_exit_code(scores: Path, sink: str, message: str) -> None:
     words = ["scores", str(scores), "--delta", "1e-5", "--claim-epsilon", "9", "--certificates", "0"]
     done = shell(" ".join([*AUDIT, *words, sink]))
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
-    assert said in done.stderr if said else not done.stderr.strip()
+    assert message in done.stderr if message else not done.stderr.strip()
 
 
 @pytest.mark.slow

@@ -167,8 +167,8 @@ def test_a_mechanism_changes_the_options_of_the_common_optimiser_or_brings_its_o
     training = change.find_training(change.mechanisms[1])
     assert training.optimizer == {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.1}
     assert (training.steps, training.batch_size) == (3, 50)
-    own = parse(CONFIG, [*overrides, "mechanisms.dp.training={optimizer: {kind: adam, beta1: 0.8}}"]).config
-    assert own.find_training(own.mechanisms[1]).optimizer == {
+    resolved = parse(CONFIG, [*overrides, "mechanisms.dp.training={optimizer: {kind: adam, beta1: 0.8}}"]).config
+    assert resolved.find_training(resolved.mechanisms[1]).optimizer == {
         "kind": "adam",
         "beta1": 0.8,
         "learning_rate": 0.5,

@@ -71,7 +71,7 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
     around = np.stack([confidence, *(confidence + random.standard_normal((2, *confidence.shape)))], axis=-1)
     surviving = np.stack([np.round(16 * distance / (distance + level)) / 16 for level in LEVELS], axis=-1)
 
-    def seen(models: Any) -> dict[str, Any]:
+    def select_signals(models: Any) -> dict[str, Any]:
         return {
             "logits": stacked[models],
             "gradient_norms": norms[models],
@@ -87,8 +87,8 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
         }
 
     return Toy(
-        target=View.of(labels=labels, **seen(0)),
-        reference=View.of(included=included[1:], **seen(slice(1, None))),
+        target=View.of(labels=labels, **select_signals(0)),
+        reference=View.of(included=included[1:], **select_signals(slice(1, None))),
         included=included[0],
     )
 

@@ -82,10 +82,10 @@ def test_as_many_as_asked_for(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_canaries_that_are_taken_keep_all_that_is_planted_and_asked_for_each(name: str) -> None:
     payload = make(name).payload
-    taken = payload.take(np.arange(len(payload))[::-1]).take(np.arange(len(payload))[::-1][:5])
-    assert len(taken) == 5
-    for whole, part in zip(payload.arrays, taken.arrays, strict=True):
-        np.testing.assert_array_equal(part, whole[: len(part)])
+    subset = payload.take(np.arange(len(payload))[::-1]).take(np.arange(len(payload))[::-1][:5])
+    assert len(subset) == 5
+    for array, part in zip(payload.arrays, subset.arrays, strict=True):
+        np.testing.assert_array_equal(part, array[: len(part)])
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -30,7 +30,7 @@ SIGNALS = plugins.names("attacks.signals")
 IMAGES = (1, 4, 4)
 
 
-def made(name: str) -> Signal:
+def build(name: str) -> Signal:
     signal: Signal = plugins.build("attacks.signals", {"kind": name, **OPTIONS.get(name, {})})
     return signal
 
@@ -83,7 +83,7 @@ FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SIGNALS)
 def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
-    signal, shown = made(name), []
+    signal, shown = build(name), []
     if name in TEXTS:
         subjects = [language_models()]
     elif name in FEDERATED:
@@ -102,16 +102,16 @@ def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None
 
 @pytest.mark.parametrize("name", SIGNALS)
 def test_a_signal_is_a_key_a_known_source_and_hashable(name: str) -> None:
-    signal = made(name)
+    signal = build(name)
     assert signal.key.startswith(name) and View(signals={signal.key: np.zeros(1)})[signal.key].shape == (1,)
     assert any(signal.source in access.released for access in ACCESS_BY_NAME.values())
-    assert len({signal, made(name)}) == 1
+    assert len({signal, build(name)}) == 1
 
 
 def test_models_are_read_alike_alone_and_together() -> None:
     ensemble, canaries = subject(gradients=False)
     for name in ("logits", "gradient_norms", "class_distances", "boundary_distances"):
-        signal = made(name)
+        signal = build(name)
         full = ensemble.read([signal], canaries)[signal.key]
         single = ensemble.alone(1).read([signal], canaries)[signal.key]
         np.testing.assert_allclose(single[0], full[1], rtol=1e-4, atol=1e-5)

@@ -53,19 +53,19 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
 # tests/engine/test_federated.py; nor are texts: tests/engine/test_language_models.py; cycles are no Poisson batches:
 # tests/engine/test_matrix_factorization.py
 @pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name not in OTHERS])
-def made(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
+def trainer_setup(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
     return trainer_and_mechanism(request.param)
 
 
-def test_refuses_a_mechanism_that_it_does_not_execute(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, _, peer = made
+def test_refuses_a_mechanism_that_it_does_not_execute(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, _, peer = trainer_setup
     with pytest.raises(UnsupportedMechanism, match=re.escape(str(peer))):
         trainer.fit(cases.job(peer), cases.silent)
 
 
 @pytest.mark.sampled(1)
-def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, mine, _ = made
+def test_same_seed_same_weights(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, mine, _ = trainer_setup
     first, second = (trainer.fit(cases.job(mine), cases.silent).models for _ in range(2))
     peer = trainer.fit(cases.job(mine, seed=9), cases.silent).models
     for name, value in first.weights.items():
@@ -74,8 +74,8 @@ def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
 
 
 @pytest.mark.sampled(1)
-def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, mine, _ = made
+def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, mine, _ = trainer_setup
     job = cases.job(mine, models=5, optimizer={"kind": "sgd", "learning_rate": 0.05})
     done = trainer.fit(job, cases.silent).executed
     assert done.steps == mine.count
@@ -94,8 +94,8 @@ def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[
 
 
 @pytest.mark.sampled(1)
-def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, mine, _ = made
+def test_canaries_with_coin_zero_leave_no_trace(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, mine, _ = trainer_setup
     job = cases.job(mine)
     out = replace(job, included=np.zeros_like(job.included))
     swapped = Canaries(kind="other", description="", payload=CanaryRecords(records=cases.records((5,), 12, 99)))
@@ -110,8 +110,8 @@ def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Even
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dense", [False, True])
-def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Event], dense: bool) -> None:
-    trainer, mine, _ = made
+def test_gradient_canaries_show_their_inclusion(trainer_setup: tuple[Trainer, Event, Event], dense: bool) -> None:
+    trainer, mine, _ = trainer_setup
     parameters = parameter_count({"kind": "mlp", "hidden": [8]}, (5,), 3)
     rows = np.linalg.qr(np.random.default_rng(0).normal(size=(parameters, 10)))[0].T.astype(np.float32)
     canaries = (
@@ -136,8 +136,8 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
 
 
 @pytest.mark.sampled(2)
-def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, mine, _ = made
+def test_final_weights_come_with_the_first_ones(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, mine, _ = trainer_setup
     done = trainer.fit(cases.job(mine, access=Access.FINAL_WEIGHTS), cases.silent).models
     assert done.initial is not None
     assert all(np.shape(value) == np.shape(done.weights[name]) for name, value in done.initial.items())
@@ -145,8 +145,8 @@ def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Even
 
 
 @pytest.mark.sampled(2)
-def test_progress_adds_up(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, mine, _ = made
+def test_progress_adds_up(trainer_setup: tuple[Trainer, Event, Event]) -> None:
+    trainer, mine, _ = trainer_setup
     observed: list[int] = []
     trainer.fit(cases.job(mine), observed.append)
     assert sum(observed) == 3 * mine.count
@@ -228,7 +228,7 @@ def test_a_trainer_trains_by_the_loss_of_the_config_or_the_config_is_refused(kin
         return
     training_design = make_training_design(kind)
     job = cases.job(training_design.mechanism, models=2)
-    own, usual = (
+    chosen, usual = (
         training_design.trainer.fit(replace(job, loss=loss), cases.silent).models.weights for loss in (training_design.loss, "")
     )
-    assert training_design.loss and any((own[name] != usual[name]).any() for name in own)
+    assert training_design.loss and any((chosen[name] != usual[name]).any() for name in chosen)

@@ -93,7 +93,7 @@ class Stub(ThreadingHTTPServer):
         ]
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": answer_text}}
         if body.get("logprobs"):
-            lists = [[(letter, -0.01)] + [(str(other), -3.0 - other / 10) for other in range(5)] for letter in answer_text]
+            lists = [[(letter, -0.01)] + [(str(number), -3.0 - number / 10) for number in range(5)] for letter in answer_text]
             choice["logprobs"] = {
                 "content": [
                     {"token": rows[0][0], "logprob": -0.01, "top_logprobs": [{"token": t, "logprob": v} for t, v in rows]}

@@ -49,8 +49,8 @@ def test_a_good_server_gives_the_model_s_own_values(mode: str, way: str) -> None
         assert scores.text == PLAIN
         np.testing.assert_allclose(scores.log_probabilities[1:], TinyModel(KNOWN).log_probabilities(PLAIN)[1:], atol=1e-12)
         canary = CANARIES[3]
-        own = TinyModel(KNOWN).log_probabilities(canary.text)[len(canary.prefix) :]
-        expected = sum(value for value in own if value is not None)
+        values = TinyModel(KNOWN).log_probabilities(canary.text)[len(canary.prefix) :]
+        expected = sum(value for value in values if value is not None)
         assert ask(client, way, "m", canary.text).from_character(len(canary.prefix)) == pytest.approx(expected)
 
 
@@ -307,8 +307,8 @@ def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
             probe(client, "m")
     assert width == 1000 and values[coins].min() > values[~coins].max()
     canary = next(canary for canary in canaries if canary.included)
-    own = TinyModel(KNOWN).log_probabilities(canary.text)[len(canary.prefix) - 1 :]
-    assert values[canaries.index(canary)] == pytest.approx(sum(value for value in own if value is not None))
+    tokens = TinyModel(KNOWN).log_probabilities(canary.text)[len(canary.prefix) - 1 :]
+    assert values[canaries.index(canary)] == pytest.approx(sum(value for value in tokens if value is not None))
 
 
 def test_two_secrets_behind_one_prefix_keep_their_own_answers() -> None:
@@ -393,8 +393,8 @@ def test_the_command_proves_an_epsilon_once_the_commitment_is_opened(
 
 def _numbers(value: Any, key: str) -> list[float]:
     if isinstance(value, dict):
-        own = [value[key]] if isinstance(value.get(key), int | float) else []
-        return own + [number for part in value.values() for number in _numbers(part, key)]
+        numbers = [value[key]] if isinstance(value.get(key), int | float) else []
+        return numbers + [number for part in value.values() for number in _numbers(part, key)]
     return [number for part in value for number in _numbers(part, key)] if isinstance(value, list) else []
 
 

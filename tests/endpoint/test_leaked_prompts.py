@@ -48,7 +48,7 @@ def test_a_prompt_that_an_application_tells_is_proven_and_one_that_it_keeps_is_n
     command = ["canaries", "new", str(folder), "--count", "60", "--secret", secret, "--form", "chat", "--place", place]
     assert answer([*command, "--json"]) == 0
     commitment = json.loads(capsys.readouterr().out)["commitment"]
-    told = proven(folder, commitment, tells=True, capsys=capsys)
-    assert told["proven"]["epsilon"] > 2
-    kept = proven(folder, commitment, tells=False, capsys=capsys)
-    assert kept["proven"] is None or kept["proven"]["epsilon"] == 0
+    leaky = proven(folder, commitment, tells=True, capsys=capsys)
+    assert leaky["proven"]["epsilon"] > 2
+    silent = proven(folder, commitment, tells=False, capsys=capsys)
+    assert silent["proven"] is None or silent["proven"]["epsilon"] == 0

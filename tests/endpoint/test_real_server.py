@@ -51,12 +51,12 @@ def test_prompts_are_not_scored_and_the_refusal_says_what_serves(url: str) -> No
 
 
 def test_secrets_spelled_by_likely_tokens_have_the_model_s_own_log_probabilities(url: str, table: Any) -> None:
-    own = client(url, in_flight=64)
-    values = scoring.served_scores(own, ("tiny", ""), CANARIES, silent, "next_tokens").values
+    connection = client(url, in_flight=64)
+    values = scoring.served_scores(connection, ("tiny", ""), CANARIES, silent, "next_tokens").values
     expected = [tiny_llama.log_probability(table, canary.text, len(canary.prefix)) for canary in CANARIES]
     np.testing.assert_allclose(values, expected, atol=1e-3)
     long = TextCanary(prefix="The pin is ", secret="4711 or so", included=True)
-    value = scoring.log_probability(own, "tiny", long, scoring.widest(own, "tiny"))
+    value = scoring.log_probability(connection, "tiny", long, scoring.widest(connection, "tiny"))
     assert value == pytest.approx(tiny_llama.log_probability(table, long.text, len("The pin is")), abs=1e-2)
 
 
@@ -90,10 +90,10 @@ def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -
     retained = len(cache.read_text().splitlines())
     assert retained >= 20
     with served(SERVER, weights, port):
-        own = client(address, cache)
-        values = scoring.served_scores(own, ("tiny", ""), CANARIES, silent, "next_tokens").values
+        connection = client(address, cache)
+        values = scoring.served_scores(connection, ("tiny", ""), CANARIES, silent, "next_tokens").values
         full = scoring.served_scores(client(address), ("tiny", ""), CANARIES, silent, "next_tokens").values
-    assert own.requests <= len(CANARIES) + 1 + 48 - retained, "what was answered is not asked again"
+    assert connection.requests <= len(CANARIES) + 1 + 48 - retained, "what was answered is not asked again"
     np.testing.assert_allclose(values, full, atol=1e-4)
 
 

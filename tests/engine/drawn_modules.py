@@ -56,8 +56,8 @@ def holding(wrap: Callable[[Tensor], Any], unwrap: Callable[[Any], Tensor]) -> C
     return Holding
 
 
-def multiply(left: Tensor, right: Tensor) -> Tensor:
-    return left * right
+def multiply(factor: Tensor, values: Tensor) -> Tensor:
+    return factor * values
 
 
 def closure() -> nn.Module:
@@ -137,17 +137,17 @@ def seldom() -> nn.Module:
 
 
 APART: dict[str, Callable[[], nn.Module]] = {
-    "attribute": holding(lambda scale: scale, lambda kept: kept),
-    "list": holding(lambda scale: [0, [scale]], lambda kept: kept[1][0]),
-    "dictionary": holding(lambda scale: {"a": {"b": scale}}, lambda kept: kept["a"]["b"]),
-    "dataclass": holding(Box, lambda kept: kept.inner),
-    "namespace": holding(lambda scale: SimpleNamespace(scale=scale), lambda kept: kept.scale),
-    "slots": holding(Slotted, lambda kept: kept.value),
+    "attribute": holding(lambda scale: scale, lambda store: store),
+    "list": holding(lambda scale: [0, [scale]], lambda store: store[1][0]),
+    "dictionary": holding(lambda scale: {"a": {"b": scale}}, lambda store: store["a"]["b"]),
+    "dataclass": holding(Box, lambda store: store.inner),
+    "namespace": holding(lambda scale: SimpleNamespace(scale=scale), lambda store: store.scale),
+    "slots": holding(Slotted, lambda store: store.value),
     "numbers": holding(lambda scale: scale.tolist(), torch.tensor),
     "array": holding(lambda scale: scale.numpy(), torch.from_numpy),
-    "objects": holding(lambda scale: np.array(scale.tolist(), dtype=object), lambda kept: torch.tensor(list(kept))),
-    "partial": holding(lambda scale: functools.partial(multiply, scale), lambda kept: kept(torch.ones(8))),
-    "method": holding(lambda scale: scale.mul, lambda kept: kept(torch.ones(8))),
+    "objects": holding(lambda scale: np.array(scale.tolist(), dtype=object), lambda store: torch.tensor(list(store))),
+    "partial": holding(lambda scale: functools.partial(multiply, scale), lambda store: store(torch.ones(8))),
+    "method": holding(lambda scale: scale.mul, lambda store: store(torch.ones(8))),
     "closure": closure,
     "closed class": closed_class,
     "python": by_python,
@@ -233,7 +233,7 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "width": (of_any_width, "'0.weight' is"),
     "shared": (shared_by_chance, "'2.weight' is"),
     "untrained list": (
-        holding(lambda scale: [scale.requires_grad_()], lambda kept: kept[0]),
+        holding(lambda scale: [scale.requires_grad_()], lambda store: store[0]),
         r"'kept\[0\]' asks for a gradient but is not a parameter",
     ),
 }

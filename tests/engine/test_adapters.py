@@ -98,9 +98,9 @@ def test_one_adapter_is_the_case_of_one_model(name: str) -> None:
     by_hooks = {clip: torch.zeros_like(learners.flat) for clip in (None, Clip(norm=0.3))}
     for clip, total in by_hooks.items():
         model.add(tokens, labels, OWNER * 0, clip, total)
-        own = torch.zeros_like(total)
-        learners.add(tokens, labels, OWNER * 0, clip, own)
-        torch.testing.assert_close(own, total, rtol=1e-4, atol=1e-6)
+        alone = torch.zeros_like(total)
+        learners.add(tokens, labels, OWNER * 0, clip, alone)
+        torch.testing.assert_close(alone, total, rtol=1e-4, atol=1e-6)
     assert learners.test_gradients(tokens[:3], labels[:3]) < 1e-5
 
 

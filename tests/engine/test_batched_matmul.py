@@ -29,8 +29,8 @@ def test_a_product_of_one_model_has_the_bits_of_one_among_several() -> None:
     alone = rowwise(first[1:2], right[1:2], bias[1:2])
     assert torch.equal(together[1], alone[0])
     (gradient,) = torch.autograd.grad(together.square().sum(), first)
-    (own,) = torch.autograd.grad(alone.square().sum(), first)
-    assert torch.equal(gradient[1], own[1])
+    (alone_gradient,) = torch.autograd.grad(alone.square().sum(), first)
+    assert torch.equal(gradient[1], alone_gradient[1])
 
 
 class Pooled(nn.Module):
@@ -56,12 +56,12 @@ def test_kept_gradients_of_any_shape_make_the_clipped_sum_of_plain_autograd(colu
     total = torch.zeros_like(fast.flat)
     fast.add_sum(Rows(inputs=inputs, labels=labels, mask=mask), Clip(norm=0.1), total)
     for model in range(2):
-        own = {name: value[model].requires_grad_() for name, value in state.items()}
-        sums = {name: torch.zeros_like(value) for name, value in own.items()}
+        weights = {name: value[model].requires_grad_() for name, value in state.items()}
+        sums = {name: torch.zeros_like(value) for name, value in weights.items()}
         for record in range(5 * model, 5 * model + 5):
-            scores = torch.func.functional_call(module, own, (inputs[record : record + 1],))
+            scores = torch.func.functional_call(module, weights, (inputs[record : record + 1],))
             loss = nn.functional.cross_entropy(scores, labels[record : record + 1])
-            gradients = dict(zip(own, torch.autograd.grad(loss, list(own.values())), strict=True))
+            gradients = dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
             norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
             for name, gradient in gradients.items():
                 sums[name] += gradient * (0.1 / norm).clamp(max=1.0)
@@ -74,14 +74,14 @@ def test_norms_by_gram_matrices_or_not_is_no_matter_of_the_models_beside() -> No
     module = Pooled(64, 64)
     states = [{name: value.detach().expand(models, *value.shape).clone() for name, value in module.named_parameters()}
               for models in (4, 1)]  # fmt: skip
-    inputs, labels, own = torch.randn(4 * 128, 20, 64, generator=STREAM), torch.arange(4 * 128) % 64, []
+    inputs, labels, norms = torch.randn(4 * 128, 20, 64, generator=STREAM), torch.arange(4 * 128) % 64, []
     for state in states:
         fast, count = TapeGradients(module, state), 128 * len(state["linear.bias"])
         rows = Rows(inputs=inputs[:count], labels=labels[:count], mask=torch.ones(count // 128, 128, dtype=torch.bool))
         clipping = fast.add_sum(rows, Clip(norm=0.1), torch.zeros_like(fast.flat))
         assert clipping is not None
-        own.append(clipping.norms[0])
-    assert torch.equal(*own)
+        norms.append(clipping.norms[0])
+    assert torch.equal(*norms)
 
 
 @pytest.mark.parametrize(("positions", "width", "rows", "by_grams"), [

@@ -276,10 +276,10 @@ def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) 
 def test_wrong_sums_end_the_training_at_the_third_step(mechanism: Repeated, monkeypatch: pytest.MonkeyPatch) -> None:
     honest, steps = CompiledGradients.add_rows, []
 
-    def wrong(self: CompiledGradients, *given: object) -> object:
-        clipping = honest(self, *given)  # type: ignore[arg-type]
-        given[-1][1][:, 0] *= 1.1  # type: ignore[index]
-        steps.append(given)
+    def wrong(self: CompiledGradients, *arguments: object) -> object:
+        clipping = honest(self, *arguments)  # type: ignore[arg-type]
+        arguments[-1][1][:, 0] *= 1.1  # type: ignore[index]
+        steps.append(arguments)
         return clipping
 
     monkeypatch.setattr(CompiledGradients, "add_rows", wrong)

@@ -32,12 +32,12 @@ def compiled_sum(module: nn.Module, inputs: Tensor, labels: Tensor, clip: Clip |
 
 def assert_as_exact(module: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, limit: float) -> None:
     """The compiled sum is that of double precision, to `limit` of its largest number."""
-    own, _ = compiled_sum(module, inputs, labels, None)
+    summed, _ = compiled_sum(module, inputs, labels, None)
     loss = F.cross_entropy(module.double()(inputs.double()), labels, reduction="sum")
     parts = torch.autograd.grad(loss, list(module.parameters()))
     largest = max(float(part.abs().max()) for part in parts)
     for slot, part in zip(Layout.of(module).slots, parts, strict=True):
-        assert float((slot.view(own.unsqueeze(0))[0] - part).abs().max()) < limit * largest, slot.name
+        assert float((slot.view(summed.unsqueeze(0))[0] - part).abs().max()) < limit * largest, slot.name
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0, 10_000.0])
@@ -67,8 +67,8 @@ def test_a_contribution_stays_within_the_clip_norm_where_all_rounding_goes_one_w
             for parameter in module.parameters():
                 parameter.fill_(float(torch.randn(())))
         inputs = torch.full((1, 3, 14, 14), float(torch.randn(()).exp()))
-        own, clipping = compiled_sum(module, inputs, torch.tensor([number % 3]), Clip(norm=1e-3))
-        assert clipping is not None and float(own.double().norm()) <= 1e-3 * (1 + 1e-6)
+        summed, clipping = compiled_sum(module, inputs, torch.tensor([number % 3]), Clip(norm=1e-3))
+        assert clipping is not None and float(summed.double().norm()) <= 1e-3 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -80,10 +80,10 @@ def test_weights_that_are_no_numbers_add_nothing_under_a_clip_and_show_without(n
     with torch.no_grad():
         module.get_parameter(name).flatten()[0] = value
     inputs, labels = torch.randn(5, 1, 6, 6), torch.arange(5) % 3
-    own, clipping = compiled_sum(module, inputs, labels, Clip(norm=1.0))
+    summed, clipping = compiled_sum(module, inputs, labels, Clip(norm=1.0))
     plain = torch.autograd.grad(F.cross_entropy(module(inputs), labels), list(module.parameters()))
     diverged = not all(bool(part.isfinite().all()) for part in plain)
-    assert clipping is not None and bool(own.isfinite().all()) and float(own.norm()) <= 5.0 * (1 + 1e-6)
+    assert clipping is not None and bool(summed.isfinite().all()) and float(summed.norm()) <= 5.0 * (1 + 1e-6)
     assert diverged is not bool(clipping.norms.isfinite().all())
     assert bool(compiled_sum(module, inputs, labels, None)[0].isfinite().all()) is not diverged
 

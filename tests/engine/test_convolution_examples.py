@@ -35,13 +35,13 @@ def operands(name: str, rows: int, copies: int = 1) -> tuple[nn.Conv2d, Tensor, 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_example_gradients_are_those_of_autograd(name: str, copies: int) -> None:
     layer, inputs, signal = operands(name, 18, copies)
-    own = convolution_examples.example_gradients(read_geometry(layer), inputs, signal, 18)
+    gradients = convolution_examples.example_gradients(read_geometry(layer), inputs, signal, 18)
     for row in (0, 15, 17):
         piece = slice(row * copies, (row + 1) * copies)
         product = (layer.double()(inputs[piece].double()) * signal[piece].double()).sum()
         (plain,) = torch.autograd.grad(product, [layer.weight])
         layer.float()
-        assert float((own[row] - plain).norm() / plain.norm()) < 1e-5
+        assert float((gradients[row] - plain).norm() / plain.norm()) < 1e-5
 
 
 @pytest.mark.parametrize("name", ["dilated", "few positions"])
@@ -59,20 +59,20 @@ def test_bits_of_an_example_do_not_depend_on_their_number() -> None:
     assert torch.equal(together[16:], alone)
 
 
-@pytest.mark.parametrize("kept", [0, 1 << 30])
+@pytest.mark.parametrize("limit", [0, 1 << 30])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_norms_and_sums_of_a_layer(name: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_direct, "_KEPT_NUMBERS", kept)
+def test_norms_and_sums_of_a_layer(name: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_direct, "_KEPT_NUMBERS", limit)
     layer, inputs, _ = operands(name, 16)
     module = nn.Sequential(layer, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     state = {key: value.detach().unsqueeze(0) for key, value in module.state_dict().items()}
     models = TapeGradients(module, state)
     labels = torch.arange(16) % layer.out_channels
     rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(1, 16, dtype=torch.bool), copies=1, loss=find_loss(""))
-    own = torch.zeros_like(models.flat)
-    clipping = models.add_sum(rows, Clip(norm=0.05), own)
+    clipped = torch.zeros_like(models.flat)
+    clipping = models.add_sum(rows, Clip(norm=0.05), clipped)
     assert clipping is not None
-    total, norms = torch.zeros(own.shape[1], dtype=torch.float64), []
+    total, norms = torch.zeros(clipped.shape[1], dtype=torch.float64), []
     for row in range(16):
         loss = F.cross_entropy(module.double()(inputs[row : row + 1].double()), labels[row : row + 1])
         plain = dict(zip(state, torch.autograd.grad(loss, list(module.parameters())), strict=True))
@@ -82,4 +82,4 @@ def test_norms_and_sums_of_a_layer(name: str, kept: int, monkeypatch: pytest.Mon
             place += plain[slot.name] * (0.05 / norms[-1]).clamp(max=1.0)
     module.float()
     torch.testing.assert_close(clipping.norms[0].double(), torch.stack(norms), rtol=1e-5, atol=0.0)
-    assert float((own[0] - total).norm() / total.norm()) < 1e-5
+    assert float((clipped[0] - total).norm() / total.norm()) < 1e-5

@@ -91,16 +91,18 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
             if sizes[client] == 0:
                 short += 1
                 continue
-            own = starting(provided.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
-            own.load_state_dict(module.state_dict())
-            optimizer = torch.optim.SGD(own.parameters(), lr=plan.local_learning_rate)
+            client_model = starting(provided.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
+            client_model.load_state_dict(module.state_dict())
+            optimizer = torch.optim.SGD(client_model.parameters(), lr=plan.local_learning_rate)
             for step in range(plan.local_steps):
                 rows = held[client][chosen[place, step][real[place, step]]]
                 optimizer.zero_grad()
-                outputs = own(torch.from_numpy(data.train.inputs[rows].copy()))
+                outputs = client_model(torch.from_numpy(data.train.inputs[rows].copy()))
                 F.cross_entropy(outputs, torch.from_numpy(data.train.labels[rows].copy())).backward()
                 optimizer.step()
-            update = [old.detach() - new.detach() for old, new in zip(module.parameters(), own.parameters(), strict=True)]
+            update = [
+                old.detach() - new.detach() for old, new in zip(module.parameters(), client_model.parameters(), strict=True)
+            ]
             norm = float(torch.cat([part.flatten() for part in update]).norm())
             short += clip_norm is not None and norm <= clip_norm
             weight = 1.0 if plan.example_cap is None else min(1.0, sizes[client] / plan.example_cap)
@@ -264,7 +266,7 @@ def test_the_denominator_does_not_count_replies() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("noise", "seen"),
+    ("noise", "deviations"),
     [
         ("none", {"updates": 0.0, "sums": 0.0, "models": 0.0}),
         ("central", {"updates": 0.0, "sums": 0.0, "models": 2.0}),
@@ -272,11 +274,11 @@ def test_the_denominator_does_not_count_replies() -> None:
         ("distributed", {"updates": 2.0 / 5**0.5, "sums": 2.0, "models": 2.0}),
     ],
 )
-def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: dict[str, float]) -> None:
+def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, deviations: dict[str, float]) -> None:
     """Inner products are the coin plus noise of that size, for each of 40 canaries in 6 rounds of 2 federations."""
     provided = job(noise=None if noise == "none" else 2.0, rounds=6, canaries=40)
     done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(provided, cases.silent).models
-    for source, deviation in seen.items():
+    for source, deviation in deviations.items():
         residuals = (done.extra[f"{source}/products"] - provided.included[:, :, None]).ravel()
         if deviation == 0:
             np.testing.assert_allclose(residuals, 0, atol=1e-5)
@@ -292,13 +294,13 @@ def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: di
 def test_clients_that_drop_out_send_nothing() -> None:
     """With all but one of them gone the sum has the norm of one update at most, whoever that is in each round."""
     done = trainer(noise="distributed", dropped=CLIENTS - 1).fit(job(noise=0.0, rounds=1), cases.silent).models
-    whole = trainer(noise="distributed").fit(job(noise=0.0, rounds=1), cases.silent).models
+    complete = trainer(noise="distributed").fit(job(noise=0.0, rounds=1), cases.silent).models
 
     def steps(models: Any) -> np.ndarray:
         moves = [(models.weights[name] - start).reshape(2, -1) for name, start in models.initial.items()]
         return np.linalg.norm(np.concatenate(moves, axis=1), axis=1)
 
-    assert (steps(done) <= 0.3 * 0.5 / CLIENTS + 1e-6).all() and (steps(whole) > 0.3 * 0.5 / CLIENTS).all()
+    assert (steps(done) <= 0.3 * 0.5 / CLIENTS + 1e-6).all() and (steps(complete) > 0.3 * 0.5 / CLIENTS).all()
 
 
 def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> None:

@@ -61,9 +61,9 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
     for number in range(ROUNDS):
         updates = []
         for client in range(CLIENTS):
-            own = [row for row in range(12) if row % plan.hosts == client and provided.included[model][row]]
-            inputs = np.concatenate([data.train.inputs[held[client]], records.inputs[own]])
-            labels = np.concatenate([data.train.labels[held[client]], records.labels[own]])
+            places = [row for row in range(12) if row % plan.hosts == client and provided.included[model][row]]
+            inputs = np.concatenate([data.train.inputs[held[client]], records.inputs[places]])
+            labels = np.concatenate([data.train.labels[held[client]], records.labels[places]])
             worker = starting(MLP, (5,), data.classes, seed.child("init"), None)
             worker.load_state_dict(module.state_dict())
             optimizer = torch.optim.SGD(worker.parameters(), lr=plan.local_learning_rate)

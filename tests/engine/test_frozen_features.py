@@ -44,16 +44,16 @@ class Headed(nn.Module):
 
     def __init__(self, kind: str = "head") -> None:
         super().__init__()
-        own = torch.Generator().manual_seed(7)
+        generator = torch.Generator().manual_seed(7)
         self.kind = kind
         self.backbone = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten())
-        self.shift = nn.Parameter(torch.randn(64, generator=own), requires_grad=False)  # no layer holds it: the slow path
+        self.shift = nn.Parameter(torch.randn(64, generator=generator), requires_grad=False)  # no layer holds it: the slow path
         self.drop = nn.Dropout(0.5)
         self.middle, self.head = nn.Linear(64, 8), nn.Linear(8, 3)
         if kind != "other seeds":
             with torch.no_grad():
                 for parameter in self.backbone.parameters():
-                    parameter.copy_(torch.randn(parameter.shape, generator=own) * 0.3)
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
         for part in (self.backbone, self.shift):
             part.requires_grad_(False)
         if kind == "zero head":

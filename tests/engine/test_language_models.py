@@ -295,8 +295,8 @@ def test_beam_search_finds_the_likeliest_pairs_of_tokens() -> None:
         pairs = np.repeat(inputs[text][None], 81, axis=0)
         pairs[:, first], pairs[:, second] = np.divmod(np.arange(81), 9)
         totals = subject.outputs(pairs)[0][:, [first, second]].sum(1)
-        own = subject.outputs(beams[0, text])[0][:, [first, second]].sum(1)
-        np.testing.assert_allclose(own, np.sort(totals)[::-1][:9], rtol=1e-5)
+        beam_totals = subject.outputs(beams[0, text])[0][:, [first, second]].sum(1)
+        np.testing.assert_allclose(beam_totals, np.sort(totals)[::-1][:9], rtol=1e-5)
     np.testing.assert_array_equal(subject.beams(inputs, starts, 2)[0, :, :1].shape, (2, 1, 5))
 
 

@@ -176,12 +176,12 @@ def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | 
     inputs = inputs.double() if inputs.is_floating_point() else inputs
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
     models = model_gradients(modules[0], state, inputs, force_loop=sequential)
-    own = find_loss(f"tests.engine.test_losses:{loss}" if loss else "")
+    chosen = find_loss(f"tests.engine.test_losses:{loss}" if loss else "")
     mask = torch.ones(2, 10, dtype=torch.bool)
     mask[1, 7:] = False
     total = torch.zeros_like(models.flat)
     clip = None if clip_norm is None else Clip(norm=clip_norm)
-    models.add_sum(Rows(inputs=inputs, labels=labels, mask=mask, loss=own), clip, total)
+    models.add_sum(Rows(inputs=inputs, labels=labels, mask=mask, loss=chosen), clip, total)
     for number, module in enumerate(modules):
         rows = [10 * number + row for row in range(10) if mask[number, row]]
         expected = slow_sum(
@@ -240,8 +240,8 @@ def test_a_training_is_recomputed_and_its_losses_are_read(kind: str, loss: str) 
     shape = (5,) if kind == "tokens" else ()
     labels = torch.from_numpy(np.array(data.test.labels))
     for number in range(len(models)):
-        own = outputs[number].reshape(len(labels), -1, *shape) if shape else outputs[number]
-        torch.testing.assert_close(torch.from_numpy(values[number]).float(), globals()[loss](own, labels).float())
+        predictions = outputs[number].reshape(len(labels), -1, *shape) if shape else outputs[number]
+        torch.testing.assert_close(torch.from_numpy(values[number]).float(), globals()[loss](predictions, labels).float())
     assert subject.gradient_norms(data.test).shape == values.shape
 
 

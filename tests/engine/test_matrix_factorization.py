@@ -70,8 +70,8 @@ def test_each_record_has_one_place_in_every_cycle_whoever_else_is_there() -> Non
         assert observed[:CYCLE] == observed[CYCLE:]
         members = set(range(40)) | {40 + int(canary) for canary in np.flatnonzero(included[model])}
         assert sorted(record for batch in observed[:CYCLE] for record in batch) == sorted(members)
-        own = places(seed, 50, CYCLE)
-        assert all(own[record] == step for step in range(CYCLE) for record in observed[step])
+        turns = places(seed, 50, CYCLE)
+        assert all(turns[record] == step for step in range(CYCLE) for record in observed[step])
     gradients = CyclicSampler(law, seeds, included, cycle=CYCLE, as_gradients=True).block()
     assert gradients.extra is not None and (gradients.extra[:CYCLE].sum(0) == included).all()
     np.testing.assert_array_equal(places(Seed(1), 50, CYCLE), places(Seed(1), 51, CYCLE)[:50])
@@ -86,12 +86,12 @@ def test_batches_go_on_in_the_cycle_from_one_block_to_the_next(monkeypatch: pyte
         block = sampler.block()
         assert block.extra is not None
         for model, seed in enumerate(seeds):
-            own = places(seed, 50, CYCLE)
+            turns = places(seed, 50, CYCLE)
             for step in range(CYCLE + 1):
                 turn = (number * (CYCLE + 1) + step) % CYCLE
                 batch = block.index[step, model, : block.counts[step, model]]
-                np.testing.assert_array_equal(batch, np.flatnonzero(own[:40] == turn))
-                np.testing.assert_array_equal(block.extra[step, model], own[40:] == turn)
+                np.testing.assert_array_equal(batch, np.flatnonzero(turns[:40] == turn))
+                np.testing.assert_array_equal(block.extra[step, model], turns[40:] == turn)
 
 
 @pytest.mark.parametrize("compiled", ["off", "on"])
@@ -104,9 +104,9 @@ def test_without_noise_it_is_clipped_descent_over_the_cycles(compiled: str) -> N
     for number, seed in enumerate(job.seeds):
         module = starting(job.model, (5,), 3, seed.child("init"), None)
         present = np.concatenate([np.ones(40, dtype=bool), job.included[number]])
-        own = places(seed.child("batches"), 52, CYCLE)
+        turns = places(seed.child("batches"), 52, CYCLE)
         for step in range(STEPS):
-            rows = np.flatnonzero((own == step % CYCLE) & present)
+            rows = np.flatnonzero((turns == step % CYCLE) & present)
             total, _ = cases.slow_sum(module, inputs[rows], labels[rows], 0.5)
             with torch.no_grad():
                 for parameter, gradient in zip(module.parameters(), total, strict=True):
@@ -125,8 +125,8 @@ def test_canaries_show_what_is_accounted_for() -> None:
         taking = (np.arange(STEPS) % CYCLE == place).astype(float)
         lengths[place] = float(np.linalg.norm(encoder_matrix(EVENT) @ taking))
     assert max(lengths.values()) == pytest.approx(encoder_sensitivity(EVENT))
-    own = np.stack([places(seed.child("batches"), 110, CYCLE)[40:] for seed in job.seeds])
-    residuals = scores - job.included * np.vectorize(lengths.__getitem__)(own)
+    turns = np.stack([places(seed.child("batches"), 110, CYCLE)[40:] for seed in job.seeds])
+    residuals = scores - job.included * np.vectorize(lengths.__getitem__)(turns)
     assert abs(residuals.mean()) < 4.5 * 1.3 / np.sqrt(residuals.size)
     assert 1e-4 < stats.chi2.sf((residuals**2).sum() / 1.3**2, residuals.size) < 1 - 1e-4
 

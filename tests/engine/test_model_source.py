@@ -51,10 +51,10 @@ def test_each_model_is_trained_and_read_by_its_own_module(kind: str, mechanism: 
     for model in range(3):
         for name, value in slow_training(job, model).items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
-        own = source.make(model).double().eval()
-        own.load_state_dict({name: torch.from_numpy(value[model]) for name, value in done.weights.items()})
+        module = source.make(model).double().eval()
+        module.load_state_dict({name: torch.from_numpy(value[model]) for name, value in done.weights.items()})
         with torch.no_grad():
-            expected = own(torch.from_numpy(np.array(job.dataset.test.inputs)).double())
+            expected = module(torch.from_numpy(np.array(job.dataset.test.inputs)).double())
         np.testing.assert_allclose(outputs[model], expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
@@ -104,8 +104,8 @@ def test_all_readings_of_such_models_are_their_own() -> None:
 @pytest.mark.parametrize("chunk", [None, 2])
 def test_a_value_that_few_models_draw_is_found_when_they_are_made(chunk: int | None) -> None:
     job = make_job(SELDOM, models=7)
-    kept = [ModelSource.of(job).make(model).kept for model in range(7)]
-    assert len(set(kept)) == 2
+    values = [ModelSource.of(job).make(model).kept for model in range(7)]
+    assert len(set(values)) == 2
     assert ModelSource.of(job).apart is None, "the twins show it: another seed of the job is needed for this test"
     steps: list[int] = []
     done = train(job, steps.append, replace(DOUBLE, model_chunk=chunk))

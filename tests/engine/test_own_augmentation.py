@@ -177,9 +177,9 @@ def test_models_have_draws_of_their_own_whatever_runs_beside_them(name: str, mec
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("trainer", [DpSgdTrainer, SgdTrainer])
 def test_trainers_take_it_and_its_code_is_in_the_key_of_a_job(trainer: Any) -> None:
-    own = trainer(augmentation=named("jittered"))
+    jittering = trainer(augmentation=named("jittered"))
     job = cases.job(NOISY if trainer is DpSgdTrainer else sgd(sample_rate=0.3, steps=4))
-    own.fit(job, cases.silent)
+    jittering.fit(job, cases.silent)
     assert foreign_modules({"trainer": {"kind": "dpsgd", "augmentation": named("jittered")}}) == (__name__.partition(".")[0],)
 
 
@@ -201,9 +201,9 @@ def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("draw", ["uniform", "normal", "exponential", "random", "multinomial", "bernoulli"])
 def test_no_draw_hides_that_a_view_is_a_matter_of_place(draw: str) -> None:
-    own = OwnAugmentation(draw, by_parity_and(draw))
+    augmentation = OwnAugmentation(draw, by_parity_and(draw))
     with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch"):
-        examine_augmentation(own, torch.randn(40, 9, generator=torch.Generator().manual_seed(0)))
+        examine_augmentation(augmentation, torch.randn(40, 9, generator=torch.Generator().manual_seed(0)))
 
 
 @pytest.mark.sampled(1)

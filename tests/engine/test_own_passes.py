@@ -55,9 +55,9 @@ def test_a_training_by_itself_is_that_of_padded_passes(name: str, mechanism: Rep
     models = job(name, mechanism, models=3)
     double = ScheduleSettings(dtype=torch.float64)
     assert arrange(models, double).planned is None
-    own, wide = train(models, cases.silent, double), train(models, cases.silent, replace(double, rows=64))
-    np.testing.assert_array_equal(own.executed.batch_sizes, wide.executed.batch_sizes)
-    for key, value in own.weights.items():
+    narrow, wide = train(models, cases.silent, double), train(models, cases.silent, replace(double, rows=64))
+    np.testing.assert_array_equal(narrow.executed.batch_sizes, wide.executed.batch_sizes)
+    for key, value in narrow.weights.items():
         np.testing.assert_allclose(value, wide.weights[key], rtol=1e-9, atol=1e-12)
 
 

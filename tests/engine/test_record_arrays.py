@@ -233,15 +233,15 @@ def test_a_mapped_file_holds_what_an_npz_file_holds(kind: str, tmp_path: Path) -
     assert dataset_digest(mapped) == dataset_digest(full), "a run goes on from either form"
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_several_files_stand_side_by_side_as_arrays_of_an_npz_file_do(whole: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_integers", [True, False])
+def test_several_files_stand_side_by_side_as_arrays_of_an_npz_file_do(as_integers: bool, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     ids, mask = random.integers(0, 1000, (50, 4)), random.integers(0, 2, (50, 2, 2), dtype=np.uint8)
-    last = mask if whole else random.normal(size=(50, 3))
+    last = mask if as_integers else random.normal(size=(50, 3))
     for name, array in {"ids": ids, "mask": mask, "last": last, "y": np.arange(50) % 3}.items():
         np.save(tmp_path / f"{name}.npy", array)
     np.savez(tmp_path / "a.npz", ids=ids, mask=mask, last=last, y=np.arange(50) % 3)
-    shared = {"root": str(tmp_path), "train": 20, "pool": 10, "whole_numbers": whole}
+    shared = {"root": str(tmp_path), "train": 20, "pool": 10, "whole_numbers": as_integers}
     files = {"kind": "npy", "path": "ids.npy", "labels": "y.npy", "arrays": ["mask.npy", "last.npy"], **shared}
     mapped = load(files, SEED)
     dense = load({"kind": "npz", "path": "a.npz", "arrays": ["ids", "mask", "last"], **shared}, SEED)
@@ -255,7 +255,7 @@ def test_several_files_stand_side_by_side_as_arrays_of_an_npz_file_do(whole: boo
     with pytest.raises(DataError, match=r"mask.npy holds uint8 \(49, 2, 2\); expected numbers, \(50, ...\)"):
         load(files, SEED)
     np.save(tmp_path / "mask.npy", np.full((50, 1), 2**24 + 1))
-    if not whole:
+    if not as_integers:
         with pytest.raises(DataError, match=r"mask.npy holds whole numbers beyond 2\^24"):
             load(files, SEED)
     for wrong in ("mask.npy", ["mask.npy", "mask.npy"], ["ids.npy"], [3]):

@@ -49,8 +49,8 @@ def read(temperature: float) -> Any:
 def test_buffers_that_a_file_leaves_out_are_read_as_they_were_trained() -> None:
     inputs, subject = read(1.0)
     with torch.no_grad():
-        own = [model(torch.from_numpy(np.array(inputs)).float()).numpy() for model in TRAINED]
-    np.testing.assert_allclose(subject.outputs(inputs), np.stack(own), rtol=1e-5, atol=1e-6)
+        expected = [model(torch.from_numpy(np.array(inputs)).float()).numpy() for model in TRAINED]
+    np.testing.assert_allclose(subject.outputs(inputs), np.stack(expected), rtol=1e-5, atol=1e-6)
 
 
 def test_an_attribute_that_the_training_changes_is_refused_by_its_name() -> None:
@@ -88,7 +88,10 @@ def test_opacus_trains_and_shows_each_model_with_its_own_buffers_and_values() ->
         job = cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=3)
         subject = OpacusTrainer().fit(job, cases.silent)
         assert bool(own_modules(subject.executed)) == is_apart
-        own = train(job, cases.silent)
+        trained = train(job, cases.silent)
         np.testing.assert_allclose(
-            subject.outputs(job.dataset.test.inputs), Ensemble(job, own).outputs(job.dataset.test.inputs), rtol=1e-3, atol=1e-5
+            subject.outputs(job.dataset.test.inputs),
+            Ensemble(job, trained).outputs(job.dataset.test.inputs),
+            rtol=1e-3,
+            atol=1e-5,
         )

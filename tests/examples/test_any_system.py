@@ -100,9 +100,9 @@ def test_a_cache_that_keeps_a_third_of_its_records_is_judged_by_these() -> None:
             name for name, draw in zip(records, np.random.default_rng(seed).random(len(records)), strict=True) if draw < 0.3
         }
 
-    def answer_fast(kept: set[str], names: Any) -> Any:
-        delays = np.random.default_rng(len(kept)).exponential(size=len(names))
-        return [-(5 + delay if name in kept else 50 + 10 * delay) for name, delay in zip(names, delays, strict=True)]
+    def answer_fast(cached: set[str], names: Any) -> Any:
+        delays = np.random.default_rng(len(cached)).exponential(size=len(names))
+        return [-(5 + delay if name in cached else 50 + 10 * delay) for name, delay in zip(names, delays, strict=True)]
 
     bounds = [
         audit.check_training(

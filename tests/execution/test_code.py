@@ -29,16 +29,16 @@ def sources(place: Path, *names: str, root: Path = ROOT) -> dict[str, str]:
 
 
 def test_every_source_of_the_project_counts(tmp_path: Path) -> None:
-    own = {path.resolve() for name in ("audit", "attacks") for path in code._files(name)}
+    digested = {path.resolve() for name in ("audit", "attacks") for path in code._files(name)}
     for needed in (
         "audit/engine/compiled/chain_sums.c",
         "attacks/signals/_hop_skip_jump.py",
         "attacks/signals/_queries.py",
     ):
-        assert ROOT / needed in own
+        assert ROOT / needed in digested
     for needed in ("audit/stats/scoring/signals.py", "audit/experiment/games/job.py", "audit/experiment/games/job_specs.py"):
-        assert ROOT / needed in own
-    assert own == {
+        assert ROOT / needed in digested
+    assert digested == {
         path for name in ("audit", "attacks") for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".c", ".h")
     }
 

@@ -19,7 +19,7 @@ from audit.core.protocols import Executor
 from audit.core.training import Progress
 
 
-def made(kind: str, **options: object) -> Executor:
+def build(kind: str, **options: object) -> Executor:
     executor: Executor = plugins.build("audit.execution.executors", {"kind": kind, **options})
     return executor
 
@@ -51,7 +51,7 @@ def always_dies(shared: tuple[()], job: int, progress: Progress, device: str | N
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_results_and_progress(kind: str) -> None:
     heard: list[int] = []
-    assert dict(made(kind).map(scaled, (10,), [3, 1, 2], heard.append)) == {0: 30, 1: 10, 2: 20}
+    assert dict(build(kind).map(scaled, (10,), [3, 1, 2], heard.append)) == {0: 30, 1: 10, 2: 20}
     assert sum(heard) == 6
 
 
@@ -66,7 +66,7 @@ def slow(shared: tuple[Path], job: int, progress: Progress, device: str | None =
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_closing_gives_up_what_has_not_finished(kind: str, tmp_path: Path) -> None:
-    results = made(kind).map(slow, (tmp_path,), [0, 1, 2, 3], lambda steps: None)
+    results = build(kind).map(slow, (tmp_path,), [0, 1, 2, 3], lambda steps: None)
     assert next(results) == (0, 0)
     started = time.monotonic()
     results.close()
@@ -90,7 +90,7 @@ def test_a_stop_waits_for_no_job_that_is_under_way(tmp_path: Path) -> None:
     """It may come at any moment, also while the driver waits for jobs and not only while it stores one."""
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        list(made("processes").map(slow_after_a_step, (tmp_path,), [0, 1, 2, 3], stopped))
+        list(build("processes").map(slow_after_a_step, (tmp_path,), [0, 1, 2, 3], stopped))
     while multiprocessing.active_children():
         assert time.monotonic() - started < 25
         time.sleep(0.05)
@@ -101,12 +101,12 @@ def test_a_stop_waits_for_no_job_that_is_under_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_a_failure_is_not_swallowed(kind: str) -> None:
     with pytest.raises(ConfigError, match="job -1"):
-        list(made(kind).map(scaled, (1,), [1, -1], lambda steps: None))
+        list(build(kind).map(scaled, (1,), [1, -1], lambda steps: None))
 
 
 @pytest.mark.slow
 def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None:
-    result = dict(made("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
+    result = dict(build("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
     assert result == {0: 0, 1: 1, 2: 2, 3: 3}
     started = (tmp_path / "started").read_text().split()
     assert started == ["0", "1", "2", "2", "3"]
@@ -115,7 +115,7 @@ def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_processes_that_keep_dying_are_given_up() -> None:
     with pytest.raises(WorkerLost, match="--resume"):
-        list(made("processes", workers=1, restarts=1).map(always_dies, (), [0], lambda steps: None))
+        list(build("processes", workers=1, restarts=1).map(always_dies, (), [0], lambda steps: None))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ class FailsElsewhere:
 @pytest.mark.slow
 def test_an_error_while_a_worker_reads_what_it_shares_is_told_once_as_what_it_is(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        list(made("processes", workers=1).map(scaled, (FailsElsewhere(),), [1, 2], lambda steps: None))
+        list(build("processes", workers=1).map(scaled, (FailsElsewhere(),), [1, 2], lambda steps: None))
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -164,7 +164,7 @@ def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkey
 
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
     data = np.ones(10**6)
-    result = dict(made("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
+    result = dict(build("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
     assert killed and result == {0: 1.0, 1: 2.0}
 
 
@@ -193,7 +193,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
 
 
 def drive(folder: str) -> None:
-    list(made("processes", workers=2).map(linger, (folder,), [0, 0, 600], lambda message: None))
+    list(build("processes", workers=2).map(linger, (folder,), [0, 0, 600], lambda message: None))
 
 
 def linger(context: tuple[str], seconds: float, progress: Progress, device: str | None = None) -> None:
@@ -212,5 +212,5 @@ def test_what_all_jobs_share_has_no_name_that_a_kill_could_leave_and_prints_are_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert dict(made("processes").map(listed, (tmp_path,), [1], lambda count: None)) == {0: []}
+    assert dict(build("processes").map(listed, (tmp_path,), [1], lambda count: None)) == {0: []}
     assert capfd.readouterr().out == ""

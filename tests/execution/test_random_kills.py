@@ -35,27 +35,27 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def truncated(path: Path, draw: random.Random, others: list[Path]) -> None:
+def truncated(path: Path, draw: random.Random, files: list[Path]) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: draw.randrange(len(content) + 1)])
 
 
-def emptied(path: Path, draw: random.Random, others: list[Path]) -> None:
+def emptied(path: Path, draw: random.Random, files: list[Path]) -> None:
     path.write_bytes(b"")
 
 
-def flipped(path: Path, draw: random.Random, others: list[Path]) -> None:
+def flipped(path: Path, draw: random.Random, files: list[Path]) -> None:
     content = bytearray(path.read_bytes() or b"x")
     content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
     path.write_bytes(content)
 
 
-def swapped(path: Path, draw: random.Random, others: list[Path]) -> None:
+def swapped(path: Path, draw: random.Random, files: list[Path]) -> None:
     """Two files of one run, or of two runs, instead of each other."""
-    path.write_bytes(draw.choice(others).read_bytes())
+    path.write_bytes(draw.choice(files).read_bytes())
 
 
-def removed(path: Path, draw: random.Random, others: list[Path]) -> None:
+def removed(path: Path, draw: random.Random, files: list[Path]) -> None:
     path.unlink()
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def made(**options: Any) -> Executor:
+def build(**options: Any) -> Executor:
     executor: Executor = plugins.build("audit.execution.executors", {"kind": "ray", **options})
     return executor
 
@@ -104,7 +104,7 @@ def start(line: list[str], folder: Path, address: str, jobs: int) -> subprocess.
 
 def test_results_progress_and_failures(cluster: Any) -> None:
     heard: list[int] = []
-    executor = made(address=cluster.address)
+    executor = build(address=cluster.address)
     assert dict(executor.map(scaled, (10,), [3, 1, 2], heard.append)) == {0: 30, 1: 10, 2: 20}
     assert sum(heard) == 6
     with pytest.raises(ConfigError, match=r"^job -1"):
@@ -112,25 +112,25 @@ def test_results_progress_and_failures(cluster: Any) -> None:
 
 
 def test_a_killed_worker_costs_only_its_job(cluster: Any, tmp_path: Path) -> None:
-    result = dict(made(address=cluster.address).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
+    result = dict(build(address=cluster.address).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
     assert result == {0: 0, 1: 1, 2: 2, 3: 3}
     assert sorted((tmp_path / "started").read_text().split()) == ["0", "1", "2", "2", "3"]
     with pytest.raises(WorkerLost, match="--resume"):
-        list(made(address=cluster.address, retries=1).map(always_dies, (), [0], lambda steps: None))
+        list(build(address=cluster.address, retries=1).map(always_dies, (), [0], lambda steps: None))
 
 
 def test_a_job_that_fits_nowhere_is_refused(cluster: Any) -> None:
     with pytest.raises(ConfigError, match="2 CPUs and 0 GPUs; a job takes 4"):
-        list(made(address=cluster.address, cpus_per_job=4).map(scaled, (1,), [1], lambda steps: None))
+        list(build(address=cluster.address, cpus_per_job=4).map(scaled, (1,), [1], lambda steps: None))
 
 
 def test_jobs_take_free_gpus_first_and_cpus_too_where_mixed(cluster: Any) -> None:
     gpu_node = cluster.add_node(num_cpus=1, num_gpus=1)
     cluster.wait_for_nodes()
-    executor = made(address=cluster.address, gpus_per_job=1, mixed=True)
+    executor = build(address=cluster.address, gpus_per_job=1, mixed=True)
     devices = dict(executor.map(_device, (), list(range(8)), lambda steps: None))
     assert set(devices.values()) == {None, "cpu"}
-    only = made(address=cluster.address, gpus_per_job=1)
+    only = build(address=cluster.address, gpus_per_job=1)
     assert set(dict(only.map(_device, (), [0, 1], lambda steps: None)).values()) == {None}
     cluster.remove_node(gpu_node)
 
@@ -151,7 +151,7 @@ def test_jobs_of_a_lost_node_run_elsewhere(cluster: Any, tmp_path: Path) -> None
     victim = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     actual, lost = {}, set[int]()
-    for index, result in made(address=cluster.address).map(_slow, (tmp_path,), list(range(12)), lambda steps: None):
+    for index, result in build(address=cluster.address).map(_slow, (tmp_path,), list(range(12)), lambda steps: None):
         actual[index] = result
         started = [line.split() for line in (tmp_path / "started").read_text().splitlines()]
         there = {int(job) for job, node in started if node == victim.node_id} - set(actual)
@@ -214,6 +214,6 @@ def test_no_cluster_is_said(config: Path, tmp_path: Path) -> None:
 
 
 def test_one_process_is_on_one_cluster(cluster: Any) -> None:
-    list(made(address=cluster.address).map(scaled, (1,), [1], lambda steps: None))
+    list(build(address=cluster.address).map(scaled, (1,), [1], lambda steps: None))
     with pytest.raises(ConfigError, match="connected to the Ray cluster"):
-        list(made(address="127.0.0.1:1").map(scaled, (1,), [1], lambda steps: None))
+        list(build(address="127.0.0.1:1").map(scaled, (1,), [1], lambda steps: None))

@@ -16,8 +16,8 @@ RECORDS = 300
 
 def trained(coins: np.ndarray, strength: float, random: np.random.Generator) -> np.ndarray:
     """Logits of two classes for records of class 0, surer of those trained on; each model is sure by its own measure."""
-    own = strength * np.exp(random.normal(0, 0.15, (len(coins), 1)))
-    margin = random.normal(0, 1, coins.shape) + random.normal(0, 0.1, (len(coins), 1)) + own * coins
+    gains = strength * np.exp(random.normal(0, 0.15, (len(coins), 1)))
+    margin = random.normal(0, 1, coins.shape) + random.normal(0, 0.1, (len(coins), 1)) + gains * coins
     return np.stack([margin, np.zeros_like(margin)], axis=2)
 
 
@@ -57,8 +57,8 @@ def test_counting_records_as_independent_would_leave_the_truth_out() -> None:
     random, retained, naive = np.random.default_rng(5), 0, 0
     for _ in range(200):
         rates = np.clip(random.normal([[0.2], [0.7]], 0.05, (2, 12)), 0, 1)
-        own = np.clip(random.normal([0.2, 0.7], 0.05), 0, 1)
-        called = own.mean()
+        shares = np.clip(random.normal([0.2, 0.7], 0.05), 0, 1)
+        called = shares.mean()
         _, low, high = usage.usage_share(called, rates[0], rates[1], 0.95, 10_000)
         retained += low <= 0.5 <= high
         half = 1.96 * np.sqrt(called * (1 - called) / 10_000) / (rates[1].mean() - rates[0].mean())

@@ -48,7 +48,7 @@ from tests.tiny import CONFIG
 SEED = Seed(2)
 
 
-def found(tmp_path: Path, **changes: object) -> tuple[MechanismResult, ...]:
+def read_results(tmp_path: Path, **changes: object) -> tuple[MechanismResult, ...]:
     """The results of the tiny config with some keys replaced."""
     config = {**yaml.safe_load(CONFIG), **changes}
     tmp_path.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
         estimators=["one_run", "gaussian"],
         mechanisms=["dp"],
     )
-    plain, private = found(tmp_path, games=[records, gradients])
+    plain, private = read_results(tmp_path, games=[records, gradients])
     levels = [attack.access for attack in plain.games[0].attacks]
     assert levels == [Access.LABEL_ONLY] * 3 + [Access.FINAL_MODEL] + [Access.FINAL_WEIGHTS] * 2 + [Access.ALL_STEPS]
     product, difference = private.games[1].attacks
@@ -128,12 +128,14 @@ class ReadsLosses:
 @pytest.mark.slow
 def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
     plain = [{"name": "plain", "kind": "non_private"}]
-    own = game(access="final_weights", scorers=["gradient_norm", {"kind": "tests.experiment.test_described:ReadsHidden"}])
+    weights_game = game(
+        access="final_weights", scorers=["gradient_norm", {"kind": "tests.experiment.test_described:ReadsHidden"}]
+    )
     peers = game(access="final_weights", scorers=["white_box_classifier"])
     changes = {"mechanisms": plain, "model": {"kind": "mlp", "hidden": [32]}}
-    (result,) = found(tmp_path / "own", games=[own], **changes)
+    (result,) = read_results(tmp_path / "own", games=[weights_game], **changes)
     assert [attack.scorer for attack in result.games[0].attacks] == ["gradient_norm", "ReadsHidden"]
-    found(tmp_path / "others", games=[peers], **changes)
+    read_results(tmp_path / "others", games=[peers], **changes)
     retained = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
     assert retained == [True, False]
     observed = [np.load(file, mmap_mode="r") for file in (tmp_path / "own").rglob("*.npy")]
@@ -150,7 +152,7 @@ def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Pa
     scorers = [{"kind": "lira", "augmentations": 4}, {"kind": "label_only", "augmentations": 2}, "loss"]
     plain = [{"name": "plain", "kind": "non_private"}]
     changes = {"mechanisms": plain, "data": data, "model": {"kind": "cnn", "channels": [4]}}
-    (result,) = found(tmp_path / "run", games=[game(scorers=scorers)], **changes)
+    (result,) = read_results(tmp_path / "run", games=[game(scorers=scorers)], **changes)
     assert [attack.access for attack in result.games[0].attacks] == [Access.FINAL_MODEL, Access.LABEL_ONLY, Access.FINAL_MODEL]
     (observed,) = (tmp_path / "run").rglob("*-augmented_logits_4.npy")
     (plain_logits,) = (tmp_path / "run").rglob("*-logits.npy")
@@ -184,13 +186,13 @@ def test_attacks_that_need_more_than_the_game_shows_are_refused(
     tmp_path: Path, changes: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        found(tmp_path, games=[game(**changes)])
+        read_results(tmp_path, games=[game(**changes)])
 
 
 def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
     data = {"kind": "digits", "train": 0, "pool": 200, "test": 100}
     with pytest.raises(ConfigError, match="train split is empty"):
-        found(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
+        read_results(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
 
 
 @pytest.mark.slow
@@ -198,7 +200,7 @@ def test_a_run_describes_its_models(tmp_path: Path) -> None:
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
     only = [{"name": "plain", "kind": "non_private"}]
     item = game(canaries="mislabelled", scorers=["loss", "lira", "auto"], runs=2, prior=0.2)
-    (plain,) = found(tmp_path, games=[item], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
+    (plain,) = read_results(tmp_path, games=[item], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
     evaluation = plain.games[0].evaluation
     assert evaluation is not None
     assert evaluation.targets == 7
@@ -325,7 +327,7 @@ def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
     single = game(name="single", canaries="mislabelled", scorers=["loss"], references=0, count=30, runs=2)
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 60}
     only = [{"name": "plain", "kind": "non_private"}]
-    (plain,) = found(tmp_path, games=[item, single], training=training, mechanisms=only)
+    (plain,) = read_results(tmp_path, games=[item, single], training=training, mechanisms=only)
     copied, once = plain.games
     assert copied.game.copies == 5 and "5 copies of each" in copied.game.describe()
     assert copied.attacks[0].auc > once.attacks[0].auc + 0.1
@@ -405,7 +407,7 @@ class Nosy:
 @pytest.mark.slow
 def test_an_attack_is_given_the_signals_that_it_names_and_no_others(tmp_path: Path) -> None:
     scorers = [{"kind": "tests.experiment.test_described:Nosy"}, "lira", "gradient_norm"]
-    plain, _ = found(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
+    plain, _ = read_results(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
     assert [attack.access for attack in plain.games[0].attacks] == [
         Access.LABEL_ONLY,
         Access.FINAL_MODEL,
@@ -433,9 +435,9 @@ def test_targets_and_references_may_come_from_the_users_own_function(tmp_path: P
         "function": "tests.experiment.test_described:nearest_means",
         "arguments": {"rounds": 150},
     }
-    own = [{"name": "own", "kind": "non_private", "claim": {"epsilon": 0.01}, "trainer": trainer}]
+    by_user = [{"name": "own", "kind": "non_private", "claim": {"epsilon": 0.01}, "trainer": trainer}]
     item = game(canaries="mislabelled", scorers=["lira", "gradient_norm"], access="final_weights", references=8)
-    (result,) = found(tmp_path, games=[item], mechanisms=own, model={"kind": "mlp", "hidden": [32]})
+    (result,) = read_results(tmp_path, games=[item], mechanisms=by_user, model={"kind": "mlp", "hidden": [32]})
     assert result.games[0].attacks[0].auc > 0.7
     assert [check.status for check in result.checks if check.code == "execution"] == ["gap"]
     evaluation = result.games[0].evaluation
@@ -449,14 +451,14 @@ def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
 
     item = game(scorers=["loss"], references=0)
     with pytest.raises(ConfigError, match="returned int"):
-        found(tmp_path, games=[item], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
+        read_results(tmp_path, games=[item], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
     with pytest.raises(ConfigError, match="cannot load"):
-        found(tmp_path / "b", games=[item], mechanisms=mechanisms("tests.experiment.test_described:absent"))
+        read_results(tmp_path / "b", games=[item], mechanisms=mechanisms("tests.experiment.test_described:absent"))
     with pytest.raises(ConfigError, match=r"package\.module:callable"):
-        found(tmp_path / "c", games=[item], mechanisms=mechanisms("nonsense"))
+        read_results(tmp_path / "c", games=[item], mechanisms=mechanisms("nonsense"))
     gradients = game(access="all_steps", canaries="dirac_gradient", scorers=["gradient_product"], references=0)
     with pytest.raises(UnsupportedMechanism, match="records"):
-        found(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))
+        read_results(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))
 
 
 def test_a_model_s_options_are_named_in_words() -> None:

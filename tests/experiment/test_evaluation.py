@@ -147,11 +147,11 @@ def test_fidelity_tells_when_references_are_of_another_kind() -> None:
         fidelity(View.of(labels=target.labels), coins, references)
 
 
-def naive_distance(losses: Array, coins: Array, item: int, others: Array) -> float:
+def naive_distance(losses: Array, coins: Array, item: int, peers: Array) -> float:
     """The largest gap between two distributions, looked for at every loss of either."""
     gaps = []
     for side in (coins, ~coins):
-        mine, theirs = losses[item][side[item]], losses[others][side[others]]
+        mine, theirs = losses[item][side[item]], losses[peers][side[peers]]
         gaps += [abs((mine <= x).mean() - (theirs <= x).mean()) for x in np.concatenate([mine, theirs])]
     return float(max(gaps))
 
@@ -161,9 +161,9 @@ def naive_distance(losses: Array, coins: Array, item: int, others: Array) -> flo
 def test_fidelity_equals_a_naive_comparison(decimals: int) -> None:
     target, coins, references = views(1.3)
     rounded = replace(references, signals={"logits": np.round(references["logits"], decimals)})
-    own = replace(target, signals={"logits": np.round(target["logits"], decimals)})
-    observed = fidelity(own, coins, rounded)
-    losses = signals.cross_entropy(np.concatenate([own["logits"][None], rounded["logits"]]), target.labels)
+    deployed = replace(target, signals={"logits": np.round(target["logits"], decimals)})
+    observed = fidelity(deployed, coins, rounded)
+    losses = signals.cross_entropy(np.concatenate([deployed["logits"][None], rounded["logits"]]), target.labels)
     sides = np.concatenate([coins[None], references.included])
     pool = np.arange(1, 7)
     assert observed.distance == pytest.approx(naive_distance(losses, sides, 0, pool), abs=1e-12)

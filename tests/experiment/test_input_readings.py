@@ -51,9 +51,9 @@ def test_another_order_or_scale_of_columns_is_asked_about(name: str) -> None:
     preflight = result.report.mechanisms[0].preflight
     assert preflight is not None and not preflight.doubt and name in preflight.question, preflight
     assert f"Look first: the model's answers fit y far better with {name}" in str(result)
-    own = check(model, inputs, labels).report.mechanisms[0].preflight
-    assert own is not None and not own.question and preflight.alternatives[0].fit == pytest.approx(own.members)
-    assert preflight.alternatives[0].auc == pytest.approx(own.auc)
+    reading = check(model, inputs, labels).report.mechanisms[0].preflight
+    assert reading is not None and not reading.question and preflight.alternatives[0].fit == pytest.approx(reading.members)
+    assert preflight.alternatives[0].auc == pytest.approx(reading.auc)
 
 
 @pytest.mark.parametrize(

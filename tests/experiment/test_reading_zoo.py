@@ -151,8 +151,8 @@ WRONG: dict[str, tuple[str, Callable[[Any, Any], Given]]] = {
 }
 
 
-def check(given: Given) -> audit.ModelCheck:
-    target, labels = given
+def check(setup: Given) -> audit.ModelCheck:
+    target, labels = setup
     sides = [(INPUTS[side], labels[side]) for side in (MEMBER, ~MEMBER)]
     return audit.ModelCheck(inspection=examine(target, *sides, SETTINGS))
 
@@ -170,10 +170,10 @@ def own_auc(kind: str, outputs: Array, labels: Array) -> float:
     return float((ranks[MEMBER].sum() - members * (members + 1) / 2) / (members * (N - members)))
 
 
-def fault(name: str, given: Given, expected: float | None) -> str:
+def fault(name: str, setup: Given, expected: float | None) -> str:
     """What is wrong with how a way was answered, "" if nothing is; `expected` None of a wrong way."""
     try:
-        result = check(given)
+        result = check(setup)
     except AuditError as error:
         return "" if expected is None else f"{name}: refused: {error}"
     is_invalid, area = result.report.outcome is Outcome.INVALID, result.attacks[0].auc

@@ -133,12 +133,12 @@ def test_shuffled_labels_are_asked_about_and_better_answers_are_not() -> None:
     for classes, share in ((2, 0.5), (2, 0.9), (3, 0.4), (10, 0.1)):
         questions: dict[bool, list[str]] = {True: [], False: []}
         for _ in range(15):
-            for is_shuffled, asked in questions.items():
+            for is_shuffled, texts in questions.items():
                 labels = np.where(random.random(N) < share, 0, random.integers(0, classes, N))
                 answers = np.where(random.random(N) < (0.0 if is_shuffled else 0.6), labels, random.permutation(labels))
                 logits = np.eye(classes)[answers]
                 records = ReadRecords(losses=random.random(N), included=MEMBER, reading="", logits=logits, labels=labels)
-                asked.append(look(records, by_coins=False).question)
+                texts.append(look(records, by_coins=False).question)
         assert sum("the model is no better" in question for question in questions[True]) >= 14
         assert not any("shuffled labels" in question for question in questions[False])
 
@@ -191,8 +191,8 @@ def test_y_that_goes_wrong_on_both_sides_is_invalid_for_models_without_memory() 
             assert f"'{name}'" in look_at(wrong_labels, answers, by_coins=by_coins).doubt
     wrong_labels = random.permutation(10)[labels]
     assert "classes in another order' (if labels are wrong on purpose" in look_at(wrong_labels, answers).doubt
-    for asked in (look_at(wrong_labels, answers, by_coins=True), look_at(labels % 2, 1 - answers % 2)):
-        assert not asked.doubt and "'y with classes in another order' fits" in asked.question
+    for view in (look_at(wrong_labels, answers, by_coins=True), look_at(labels % 2, 1 - answers % 2)):
+        assert not view.doubt and "'y with classes in another order' fits" in view.question
     moved_first = look_at(np.roll(labels, 1), answers, by_coins=True)  # wrong on purpose before coins draw the members
     assert not moved_first.doubt and moved_first.question
     series = np.sort(random.integers(0, 10, N))  # a model that gives the last value, on a side that changes at every record
@@ -208,12 +208,12 @@ def test_y_that_goes_wrong_for_some_classes_or_from_some_record_on_is_loud() -> 
     exchanged = np.array([0, 1, 2, 3, 4, 5, 6, 8, 7, 9])
     nonmembers = np.flatnonzero(~MEMBER)
     for sides, side in ((MEMBER | ~MEMBER, "y"), (~MEMBER, "y of the nonmembers")):
-        asked = look_at(np.where(sides, exchanged[labels], labels), answers)
-        assert f"'{side} with classes 7, 8 in another order'" in asked.question and not asked.doubt
+        view = look_at(np.where(sides, exchanged[labels], labels), answers)
+        assert f"'{side} with classes 7, 8 in another order'" in view.question and not view.doubt
     late = labels.copy()
     late[nonmembers[120:-1]] = labels[nonmembers[121:]]  # after 120 of some 300
-    seen = look_at(late, answers)
-    assert re.search(r"'y of the nonmembers one record earlier from record 1\d\d on'", seen.doubt or seen.question)
+    late_view = look_at(late, answers)
+    assert re.search(r"'y of the nonmembers one record earlier from record 1\d\d on'", late_view.doubt or late_view.question)
     for seed in range(200):
         noise = np.random.default_rng(seed)
         shares = noise.dirichlet(np.full(4, 0.5), size=2)
@@ -397,10 +397,10 @@ def test_outputs_that_hide_differences_are_remarked_on() -> None:
         assert words in " ".join(read_outputs(outputs, labels).remarks)
         for honest in (logits, logits - logits.mean(axis=1, keepdims=True), special.log_softmax(logits, axis=1)):
             assert words not in " ".join(read_outputs(honest, labels).remarks)
-    one = sharp[:, 1] - sharp[:, 0]
+    gap = sharp[:, 1] - sharp[:, 0]
     yes = (labels == 1).astype(np.int64)
-    assert "if 0.5 were added" in " ".join(read_outputs(special.expit(one) - 0.5, yes).remarks)
-    assert "added" not in " ".join(read_outputs(one, yes).remarks + read_outputs(one / np.abs(one).max(), yes).remarks)
+    assert "if 0.5 were added" in " ".join(read_outputs(special.expit(gap) - 0.5, yes).remarks)
+    assert "added" not in " ".join(read_outputs(gap, yes).remarks + read_outputs(gap / np.abs(gap).max(), yes).remarks)
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_models_in_memory_and_their_recorded_outputs_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "message"),
+    ("arguments", "error", "message"),
     [
         ({}, ConfigError, "given in 0 forms"),
         ({"logits": np.zeros((2, N, 3)), "losses": np.zeros((2, N))}, ConfigError, "given in 2 forms"),
@@ -158,9 +158,9 @@ def test_models_in_memory_and_their_recorded_outputs_say_the_same() -> None:
         ({"models": [len]}, DataError, "1 reference models but memberships of 2"),
     ],
 )
-def test_references_that_cannot_be_used(given: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_references_that_cannot_be_used(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        References(included=np.ones((2, N), bool), **given)
+        References(included=np.ones((2, N), bool), **arguments)
 
 
 def test_references_of_other_records_or_outputs_are_refused() -> None:
@@ -214,7 +214,7 @@ def test_references_with_members_first_beside_an_index_are_refused_and_in_its_or
     view = View.of(labels=labels, logits=logits[0]) if form != "losses" else View.of(losses=losses[0])
     inputs = np.arange(N, dtype=np.float32)[:, None]
 
-    def given(order: NDArray[Any]) -> References:
+    def ordered(order: NDArray[Any]) -> References:
         if form == "models":  # a model answers for the records that it is asked about
             models = [lambda x, row=row: row[x[:, 0].astype(int)] for row in logits[1:]]
             return References(included=included[1:, order], models=models)
@@ -223,8 +223,8 @@ def test_references_with_members_first_beside_an_index_are_refused_and_in_its_or
 
     settings = Settings(certificates=0, scorers=("lira",), proven_by=("lira",), coins=included[0][back])
     with pytest.raises(DataError, match="in the order members first"):
-        examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=given(np.arange(N)))
-    game = the_game(examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=given(back)).report)
+        examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=ordered(np.arange(N)))
+    game = the_game(examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=ordered(back)).report)
     assert game.attacks[0].auc > 0.85
 
 

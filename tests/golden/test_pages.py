@@ -141,8 +141,8 @@ def test_every_number_of_the_cover_is_there(outcome: Outcome) -> None:
     assert "3.41" in second, "what the same training leaks without protection"
     claim = {Outcome.VIOLATED: "1.00", Outcome.OUT_OF_REACH: "32.00"}.get(outcome, "8.00")
     void = outcome is Outcome.INVALID
-    proven, rest = ("4.90", "3.34"), (claim, "9.40", "10⁻⁵", "per example")
-    for word in rest if void else (*proven, "95 %", *rest):
+    proven, numbers = ("4.90", "3.34"), (claim, "9.40", "10⁻⁵", "per example")
+    for word in numbers if void else (*proven, "95 %", *numbers):
         assert word in page.replace("10−5", "10⁻⁵"), word
     for word in proven if void else ():
         assert word not in page, "a void bound stands on the cover"

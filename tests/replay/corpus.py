@@ -127,5 +127,5 @@ def make_pairs(program: Program, sets: int = 3, seed: int = 0) -> list[Pair]:
     tied = bases[0][:0]
     for record in (hostile[0], hostile[1], hostile[0], hostile[1]):
         tied = _append(tied, record)
-    result = [(data, other) for data in [*bases, tied] for other in _neighbours(data, program, rng)]
-    return result + [(other, data) for data, other in result]
+    result = [(data, neighbour) for data in [*bases, tied] for neighbour in _neighbours(data, program, rng)]
+    return result + [(neighbour, data) for data, neighbour in result]

@@ -49,7 +49,7 @@ def test_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> Non
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
 def test_random_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> None:
     pool, best = PairPool(KINDS[kind], adjacency, (None, None), [7, 2.25, "yew", float("inf")]), None
-    stream, apart, seen = np.random.default_rng(0), 1 if adjacency is Adjacency.ADD_REMOVE else 0, set[str]()
+    stream, apart, written = np.random.default_rng(0), 1 if adjacency is Adjacency.ADD_REMOVE else 0, set[str]()
     for i in range(60):
         best = pool.draw(stream, best if i % 3 else None)
         sides = [RecordList(side) for side in pool.build(best)]
@@ -58,8 +58,8 @@ def test_random_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency)
         assert max((texts[0] - texts[1]).total(), (texts[1] - texts[0]).total()) <= 1
         if kind != "keys":  # which a data set holds once
             assert sides[0].count - sides[1].count == apart
-        seen |= {text for side in texts for text in side}
-    assert any("2.25" in text or "yew" in text or kind == "whole numbers" for text in seen) or kind == "keys"
+        written |= {text for side in texts for text in side}
+    assert any("2.25" in text or "yew" in text or kind == "whole numbers" for text in written) or kind == "keys"
 
 
 def test_all_records_of_a_user_leave_together() -> None:

@@ -35,12 +35,12 @@ def verdicts(program: Program) -> list[ReplayVerdict]:
     claim = claims.ReplayClaim(epsilon=program.epsilon or 1.0, delta=program.delta, mu=program.mu)
     pairs = make_pairs(program, sets=2)
     random.Random(0).shuffle(pairs)
-    replayed, found = run.Program(program.run), []
+    replayed, results = run.Program(program.run), []
     for pair in pairs[: MOST_PAIRS[program.expect]]:
-        found.append(check.check_pair(replayed, pair, claim).verdict)
-        if found[-1] is ReplayVerdict.REFUTED:
+        results.append(check.check_pair(replayed, pair, claim).verdict)
+        if results[-1] is ReplayVerdict.REFUTED:
             break
-    return found
+    return results
 
 
 @pytest.mark.sampled(3)
@@ -51,13 +51,13 @@ def verdicts(program: Program) -> list[ReplayVerdict]:
     ids=lambda program: program.name,
 )
 def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> None:
-    found = verdicts(program)
+    results = verdicts(program)
     if program.expect == PROVED:
-        assert set(found) == {ReplayVerdict.PROVED}
+        assert set(results) == {ReplayVerdict.PROVED}
     elif program.expect == UNREFUTED:
-        assert ReplayVerdict.REFUTED not in found
+        assert ReplayVerdict.REFUTED not in results
     elif program.name != HIDDEN:  # refuted, or left open for sampling
-        assert set(found) != {ReplayVerdict.PROVED}
+        assert set(results) != {ReplayVerdict.PROVED}
 
 
 @pytest.mark.slow

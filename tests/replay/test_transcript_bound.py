@@ -46,9 +46,9 @@ KNOWN["selection"] = (selection, 0.01, math.log(max((SHARES[1] - 0.01) / SHARES[
 def test_the_interval_holds_the_epsilon_that_is_known(name: str) -> None:
     program, delta, epsilon = KNOWN[name]
     runs = math.ceil(20 / delta)  # no upper end is finite if the chance that no run is among the worst `delta` is above 0.00025
-    found = bound_epsilon(Program(program), PAIR, runs=runs, delta=delta, confidence=0.999)
-    assert found.lower <= epsilon <= found.upper
-    assert found.upper - found.lower < 1.8
+    bracket = bound_epsilon(Program(program), PAIR, runs=runs, delta=delta, confidence=0.999)
+    assert bracket.lower <= epsilon <= bracket.upper
+    assert bracket.upper - bracket.lower < 1.8
 
 
 def test_the_interval_is_wrong_as_seldom_as_it_says() -> None:
@@ -64,8 +64,8 @@ def test_the_interval_is_wrong_as_seldom_as_it_says() -> None:
 
 
 def test_pure_privacy_is_bounded_by_the_largest_loss() -> None:
-    found = bound_epsilon(Program(KNOWN["Laplace"][0]), PAIR, runs=60, delta=0.0)
-    assert 0.8 < found.lower <= 1 and found.upper == math.inf
+    bracket = bound_epsilon(Program(KNOWN["Laplace"][0]), PAIR, runs=60, delta=0.0)
+    assert 0.8 < bracket.lower <= 1 and bracket.upper == math.inf
 
 
 def test_recorded_losses_are_not_run_again(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_recorded_losses_are_not_run_again(tmp_path: Path) -> None:
     count = len(calls)
     assert bound_epsilon(Program(program), PAIR, runs=30, delta=0.1, path=path) == first
     assert len(calls) == count
-    whole = bound_epsilon(Program(program), PAIR, runs=50, delta=0.1, path=path)
+    bracket = bound_epsilon(Program(program), PAIR, runs=50, delta=0.1, path=path)
     assert len(calls) == count * 5 // 3
-    assert bound_epsilon(Program(program), PAIR, runs=50, delta=0.1) == whole
+    assert bound_epsilon(Program(program), PAIR, runs=50, delta=0.1) == bracket
 
 
 def test_noise_of_an_unknown_density_is_refused() -> None:

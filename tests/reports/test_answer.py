@@ -343,7 +343,7 @@ def _of_unit(report: AuditReport, unit: str) -> AuditReport:
 
 
 @pytest.mark.parametrize(
-    ("language", "unit", "asked"),
+    ("language", "unit", "phrase"),
     [
         ("en", "client", "tell which clients’ records the model was trained on?"),
         ("en", "user", "tell which users’ records the model was trained on?"),
@@ -352,10 +352,10 @@ def _of_unit(report: AuditReport, unit: str) -> AuditReport:
         ("zh", "example", "能否判断某条记录是否用于训练？"),
     ],
 )
-def test_the_question_is_about_whom_the_claim_protects(language: str, unit: str, asked: str) -> None:
+def test_the_question_is_about_whom_the_claim_protects(language: str, unit: str, phrase: str) -> None:
     with speaking(language):
         pages = [verdict.verdict(local) for report in [_of_unit(sample.run(), unit)] for local in (report, translated(report))]
-    assert all(asked in page.question for page in pages)
+    assert all(phrase in page.question for page in pages)
 
 
 def test_without_a_claim_the_training_says_who_is_asked_about() -> None:

@@ -59,22 +59,22 @@ def evaluation(matches: bool = True, records: int = 3) -> Evaluation:
     )
 
 
-def report(found: Evaluation) -> AuditReport:
+def report(fresh: Evaluation) -> AuditReport:
     full = sample.run()
 
     def with_evaluation(mechanism: MechanismResult) -> MechanismResult:
-        games: list[GameResult] = [replace(game, evaluation=found) for game in mechanism.games]
+        games: list[GameResult] = [replace(game, evaluation=fresh) for game in mechanism.games]
         return replace(mechanism, games=tuple(games))
 
     return replace(full, mechanisms=tuple(with_evaluation(item) for item in full.mechanisms))
 
 
-def words(found: Evaluation) -> str:
+def words(fresh: Evaluation) -> str:
     def cell(text: object) -> str:
         return " ".join(map(cell, text)) if isinstance(text, tuple) else str(getattr(text, "text", text))
 
     message = []
-    for block in leave_one_out.blocks(replace(sample.black_box(1, 1.0, 2.5, 1.5), groups=(), evaluation=found)):
+    for block in leave_one_out.blocks(replace(sample.black_box(1, 1.0, 2.5, 1.5), groups=(), evaluation=fresh)):
         if isinstance(block, Table):
             message += [block.caption, *(cell(row) for row in block.rows)]
         elif isinstance(block, Paragraph):

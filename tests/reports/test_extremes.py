@@ -25,7 +25,7 @@ MOST_HTML_BYTES = 500_000
 
 
 @cache
-def made(name: str) -> AuditReport:
+def build(name: str) -> AuditReport:
     return CASES[name]()
 
 
@@ -43,7 +43,7 @@ def filled(report: AuditReport) -> list[float]:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", slow(CASES, DEAR))
 def test_no_page_but_the_last_is_left_half_empty(name: str) -> None:
-    ends = filled(made(name))
+    ends = filled(build(name))
     assert min(ends[:-1]) > 0.935 - MOST_LEFT_EMPTY, [round(end, 2) for end in ends]
 
 
@@ -51,7 +51,7 @@ def test_no_page_but_the_last_is_left_half_empty(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_table_has_rows_and_room_for_its_words(name: str) -> None:
     """A column that takes what is left needs something to be left by those that are as wide as their text."""
-    for section in sections(made(name)):
+    for section in sections(build(name)):
         for table in (block for block in section.blocks if isinstance(block, Table)):
             assert table.rows, table.caption
             if not any(column.share for column in table.columns):
@@ -63,16 +63,16 @@ def test_every_table_has_rows_and_room_for_its_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", slow(CASES, DEAR))
 def test_the_html_stays_small(name: str) -> None:
-    assert len(html.document(made(name)).encode()) < MOST_HTML_BYTES
+    assert len(html.document(build(name)).encode()) < MOST_HTML_BYTES
 
 
 def test_no_sentence_has_empty_brackets() -> None:
-    text = "".join(str(section) for section in sections(made("no_attack")))
+    text = "".join(str(section) for section in sections(build("no_attack")))
     assert "()" not in text.replace("=()", "") and "0 attacks in 3 games" in text
 
 
 def test_a_claim_without_a_limit_is_not_called_no_claim() -> None:
-    alt = figures.planned(made("infinite_claim"))["overview"].alt
+    alt = figures.planned(build("infinite_claim"))["overview"].alt
     assert alt.count("claimed without limit") == 2 and alt.count("no claim") == 1
 
 
@@ -88,7 +88,7 @@ def outside(report: AuditReport, name: str) -> float:
 @pytest.mark.parametrize("case", CASES)
 def test_no_name_is_cut_off_beside_a_drawing_of_all_trainings(case: str) -> None:
     wide = {
-        name: outside(made(case), name) for name in ("overview", "parties", "utility") if name in figures.planned(made(case))
+        name: outside(build(case), name) for name in ("overview", "parties", "utility") if name in figures.planned(build(case))
     }
     assert max(wide.values(), default=0.0) < 0.5, wide
 
@@ -96,5 +96,5 @@ def test_no_name_is_cut_off_beside_a_drawing_of_all_trainings(case: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_no_drawing_reaches_beyond_its_figure(case: str) -> None:
-    wide = {name: outside(made(case), name) for name in figures.planned(made(case))}
+    wide = {name: outside(build(case), name) for name in figures.planned(build(case))}
     assert max(wide.values(), default=0.0) < 0.5, wide

@@ -90,7 +90,7 @@ def test_every_language_has_the_same_keys_with_the_same_names_in_braces(name: st
         key for key, text in language.sentences.items() if set(SLOT.findall(text)) != set(SLOT.findall(en.SENTENCES[key]))
     ]
     assert differing == []
-    assert all(set(SLOT.findall(own)) <= set(SLOT.findall(english)) for english, own in language.recorded.items())
+    assert all(set(SLOT.findall(words)) <= set(SLOT.findall(english)) for english, words in language.recorded.items())
     assert language.tag == name
 
 
@@ -144,8 +144,8 @@ def test_no_english_sentence_is_left_in_a_chinese_report(kind: str) -> None:
     known = sorted(names(sample.ALL[kind]()), key=len, reverse=True)
     remains = []
     for text in texts(kind, "zh"):
-        own = re.sub("|".join(map(re.escape, known)), "", text)
-        remains += ENGLISH_WORDS.findall(re.sub(r"audit (report|verify)[\w .-]*", "", own))
+        remainder = re.sub("|".join(map(re.escape, known)), "", text)
+        remains += ENGLISH_WORDS.findall(re.sub(r"audit (report|verify)[\w .-]*", "", remainder))
     assert remains == []
 
 

@@ -22,20 +22,20 @@ from tests.reports import sample
 ACCESSES = (Access.EACH_UPDATE, Access.SECURE_SUM, Access.RELEASED_MODELS, Access.FINAL_WEIGHTS)
 
 
-def seen(result: MechanismResult, training: str, access: Access) -> MechanismResult:
+def view_as(result: MechanismResult, training: str, access: Access) -> MechanismResult:
     """The result as one party of a training has it, by its first game alone, with an estimate."""
     game = result.games[-1]
     estimate = Estimate(epsilon=3.25, delta=1e-5, estimator="two_gaussians", warning="two normal laws")
     attacks = tuple(replace(attack, estimates=(estimate,)) for attack in game.attacks)
-    own = replace(game, game=replace(game.game, access=access), attacks=attacks)
-    return replace(result, name=f"{training} ({access.words})", training=training, games=(own,))
+    game_seen = replace(game, game=replace(game.game, access=access), attacks=attacks)
+    return replace(result, name=f"{training} ({access.words})", training=training, games=(game_seen,))
 
 
 @pytest.fixture(scope="module")
 def report() -> AuditReport:
     base = sample.run()
     plain, noisy = base.mechanisms
-    results = [seen(result, name, access) for name, result in (("bare", plain), ("central", noisy)) for access in ACCESSES]
+    results = [view_as(result, name, access) for name, result in (("bare", plain), ("central", noisy)) for access in ACCESSES]
     return replace(base, mechanisms=tuple(results))
 
 

@@ -12,11 +12,11 @@ from scipy import signal
 from audit.stats.bounds.convolution import DIRECT, convolve
 
 
-@pytest.mark.parametrize(("left", "right"), [(500, 500), (20_000, 11), (1, 300_000), (77_777, 4_321)])
-def test_the_transform_gives_the_bits_of_scipy(left: int, right: int) -> None:
-    random = np.random.default_rng(left)
-    item, peer = random.dirichlet(np.ones(left)), random.dirichlet(np.ones(right))
-    assert left * right > DIRECT
+@pytest.mark.parametrize(("first", "second"), [(500, 500), (20_000, 11), (1, 300_000), (77_777, 4_321)])
+def test_the_transform_gives_the_bits_of_scipy(first: int, second: int) -> None:
+    random = np.random.default_rng(first)
+    item, peer = random.dirichlet(np.ones(first)), random.dirichlet(np.ones(second))
+    assert first * second > DIRECT
     np.testing.assert_array_equal(convolve(item, peer), np.maximum(signal.fftconvolve(item, peer), 0.0))
 
 

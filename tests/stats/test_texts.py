@@ -49,15 +49,15 @@ def test_the_null_of_exposure_is_exact() -> None:
 
 def test_the_chance_of_extraction_is_that_of_sampling() -> None:
     draw = np.random.default_rng(0)
-    own = np.log(draw.uniform(0.4, 1.0, (4, 5)))
+    log_chances = np.log(draw.uniform(0.4, 1.0, (4, 5)))
     labels = np.where(np.arange(5) >= 3, 1, -1) * np.ones((4, 1), dtype=int)
-    single = np.exp(own[:, 3:].sum(axis=1))
+    single = np.exp(log_chances[:, 3:].sum(axis=1))
     sampled = (draw.random((20_000, 6, 4)) < single).any(axis=1).mean(axis=0)
-    np.testing.assert_allclose(texts.extraction_chance(own, labels, 6), sampled, atol=0.015)
+    np.testing.assert_allclose(texts.extraction_chance(log_chances, labels, 6), sampled, atol=0.015)
     certain, never = np.zeros((1, 5)), np.full((1, 5), -1e4)
     assert texts.extraction_chance(certain, labels[:1], 3).tolist() == [1.0]
     assert texts.extraction_chance(never, labels[:1], 3).tolist() == [0.0]
-    assert texts.extraction_chance(own, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
+    assert texts.extraction_chance(log_chances, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
     tiny = np.full((1, 5), -20.0)
     assert 0 < texts.extraction_chance(tiny, labels[:1], 10)[0] < 1e-15
 
@@ -68,9 +68,9 @@ def test_an_extrapolated_exposure_is_that_of_the_law_the_losses_follow(shape: fl
     directions = draws.standard_normal((2, 20_000, 3))
     delta = shape / math.hypot(1, shape)
     losses = 40 + 5 * (delta * np.abs(directions[0]) + math.sqrt(1 - delta**2) * directions[1])
-    own = np.array([40.0, 35.0, 30.0])
-    exact = -np.log2(skewnorm.cdf(own, shape, loc=40, scale=5))
-    np.testing.assert_allclose(texts.extrapolated_exposure(own, losses), np.minimum(exact, 50), rtol=0.12, atol=0.05)
+    secret_losses = np.array([40.0, 35.0, 30.0])
+    exact = -np.log2(skewnorm.cdf(secret_losses, shape, loc=40, scale=5))
+    np.testing.assert_allclose(texts.extrapolated_exposure(secret_losses, losses), np.minimum(exact, 50), rtol=0.12, atol=0.05)
 
 
 def test_what_was_never_trained_on_has_the_null_s_extrapolated_exposure() -> None:

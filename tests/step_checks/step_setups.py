@@ -159,8 +159,8 @@ class Step:
         norms = [v.reshape(len(v), math.prod(v.shape[1:])).norm(dim=1) for v in rows]
         if defect == "largest entry as norm":
             norms = [v.reshape(len(v), math.prod(v.shape[1:])).abs().amax(1) for v in rows]
-        own = [n for n, v in zip(norms, rows, strict=True) if v.ndim > 2] if defect == "norm of weights only" else norms
-        joint = torch.stack(own[:-1] if defect == "norm without the last tensor" else own).norm(dim=0)
+        counted = [n for n, v in zip(norms, rows, strict=True) if v.ndim > 2] if defect == "norm of weights only" else norms
+        joint = torch.stack(counted[:-1] if defect == "norm without the last tensor" else counted).norm(dim=0)
         if defect == "clip at the median norm" and len(joint):
             clip_norm = float(joint.median())
         if defect == "clipped twice as wide":

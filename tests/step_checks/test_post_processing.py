@@ -118,8 +118,8 @@ def test_a_step_that_removes_duplicates_is_additive() -> None:
     def once(params: Any, batch: Any, generator: Any, **setting: Any) -> Any:
         x, y = batch
         _, index = np.unique(np.column_stack([x.numpy(), y.numpy()]), axis=0, return_index=True)
-        kept = torch.as_tensor(np.sort(index))
-        return right(params, (x[kept], y[kept]), generator, **setting)
+        unique = torch.as_tensor(np.sort(index))
+        return right(params, (x[unique], y[unique]), generator, **setting)
 
     assert "count once" in probe(Additivity, once)["sum.additive"].message
 

@@ -101,7 +101,7 @@ def replay_opacus(model: nn.Module, inner: Any, criterion: Any, mode: str = "hoo
     opacus = pytest.importorskip("opacus")
     x, y = torch.randn(24, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 2
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)
-    made = opacus.PrivacyEngine().make_private(
+    private = opacus.PrivacyEngine().make_private(
         module=model,
         optimizer=inner(model.parameters()),
         data_loader=loader,
@@ -112,7 +112,7 @@ def replay_opacus(model: nn.Module, inner: Any, criterion: Any, mode: str = "hoo
         poisson_sampling=False,
         **options,
     )
-    step = OptimizerStep(model=made[0], optimizer=made[1], criterion=made[2] if mode == "ghost" else criterion)
+    step = OptimizerStep(model=private[0], optimizer=private[1], criterion=private[2] if mode == "ghost" else criterion)
     return replay(step, (x, y), clip=0.7, divisor=8.0)
 
 

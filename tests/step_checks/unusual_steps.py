@@ -39,26 +39,26 @@ def seeded(seed: Callable[[torch.Generator, Any], torch.Generator]) -> Callable[
     """Return a step that draws its noise from another generator than it is given."""
 
     def step(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
-        own, s = seed(generator, batch), noise_multiplier * clip_norm
-        return {k: p[k] - (v + normal(v, s, 0, own)) / divisor for k, v in clipped_sums(p, batch, clip_norm).items()}
+        stream, s = seed(generator, batch), noise_multiplier * clip_norm
+        return {k: p[k] - (v + normal(v, s, 0, stream)) / divisor for k, v in clipped_sums(p, batch, clip_norm).items()}
 
     return step
 
 
-def _own(seed: int) -> torch.Generator:
+def _seeded_by(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed % 2**63)
 
 
 def _fresh(generator: torch.Generator, batch: Any) -> torch.Generator:
-    own = torch.Generator()
-    own.seed()
-    return own
+    stream = torch.Generator()
+    stream.seed()
+    return stream
 
 
 def _restored(generator: torch.Generator, batch: Any) -> torch.Generator:
-    own = torch.Generator()
-    own.set_state(generator.get_state())
-    return own
+    stream = torch.Generator()
+    stream.set_state(generator.get_state())
+    return stream
 
 
 def _projected(rows: Tensor, s: float, c: float, generator: torch.Generator) -> Tensor:
@@ -96,7 +96,7 @@ RIGHT: dict[str, Callable[..., Any]] = {
     ),
     "public projection of a fixed seed": flat_step(_projected),
     "turned by a public rotation and back": flat_step(_haar),
-    "generator of a seed derived": seeded(lambda g, batch: _own(g.initial_seed() + 17)),
+    "generator of a seed derived": seeded(lambda g, batch: _seeded_by(g.initial_seed() + 17)),
     "generator with the given state": seeded(_restored),
     "generator seeded by the system": seeded(_fresh),
     "halves added": flat_step(_halves),
@@ -125,7 +125,7 @@ def _turned(rows: Tensor, s: float, c: float, generator: torch.Generator) -> Ten
 
 
 def _by_hash(generator: torch.Generator, batch: Any) -> torch.Generator:
-    return _own(hash(float(batch[0].double().sum())) ^ generator.initial_seed())
+    return _seeded_by(hash(float(batch[0].double().sum())) ^ generator.initial_seed())
 
 
 def _moving(rows: Tensor, s: float, c: float, generator: torch.Generator) -> Tensor:
@@ -160,16 +160,18 @@ def _private_subspace(rows: Tensor, s: float, c: float, generator: torch.Generat
 
 def _kept_largest(rows: Tensor, s: float, c: float, generator: torch.Generator) -> Tensor:
     total = clip(rows, c).sum(0)
-    kept = total.abs() >= total.abs().topk(5).values[-1]
-    return (total + s * torch.randn(21, generator=generator)) * kept
+    mask = total.abs() >= total.abs().topk(5).values[-1]
+    return (total + s * torch.randn(21, generator=generator)) * mask
 
 
 WRONG: dict[str, Callable[..., Any]] = {
     "less the first record's gradient": flat_step(_less_the_first),
     "noise turned towards the sum": flat_step(_turned),
-    "seed of the records and the generator": seeded(lambda g, batch: _own(int(batch[0].abs().sum() * 1000) + g.initial_seed())),
+    "seed of the records and the generator": seeded(
+        lambda g, batch: _seeded_by(int(batch[0].abs().sum() * 1000) + g.initial_seed())
+    ),
     "seed by a hash of the records": seeded(_by_hash),
-    "a constant seed for one tensor": step_with(lambda z, s, n, g: normal(z, s, n, g if z.ndim > 1 else _own(3))),
+    "a constant seed for one tensor": step_with(lambda z, s, n, g: normal(z, s, n, g if z.ndim > 1 else _seeded_by(3))),
     "a generator that was never seeded": seeded(lambda g, batch: torch.Generator()),
     "no noise for a small sum": flat_step(_moving),
     "noise only at coordinates that moved": flat_step(_masked),

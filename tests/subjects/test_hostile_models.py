@@ -328,10 +328,10 @@ def test_a_process_that_speaks_in_no_known_form_is_ended(tmp_path: Path, monkeyp
     talk = "import sys; sys.stdin.buffer.read(20); sys.stdout.buffer.write(b'\\xff' * 2**20); sys.stdin.buffer.read()"
     start = subprocess.Popen
 
-    def other(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    def start_speaker(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         return start([sys.executable, "-c", talk], **options)
 
-    monkeypatch.setattr(subprocess, "Popen", other)
+    monkeypatch.setattr(subprocess, "Popen", start_speaker)
     path, started = saved(tmp_path / "m.ts"), time.monotonic()
     with pytest.raises(DataError, match="could not be loaded: its process ended"):
         plugins.build("audit.subjects", {"kind": "torchscript", "path": str(path), "seconds": 60})

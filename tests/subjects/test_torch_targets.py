@@ -38,7 +38,7 @@ class Small(nn.Module):
         return self.head(nn.functional.gelu(self.drop(x.flatten(1)), approximate="tanh"))
 
 
-def made(classes: int = 3, **arguments) -> nn.Module:
+def build_module(classes: int = 3, **arguments) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(5)
         return Small(classes, **arguments).eval()
@@ -46,7 +46,7 @@ def made(classes: int = 3, **arguments) -> nn.Module:
 
 def expected() -> np.ndarray:
     with torch.no_grad():
-        return made()(torch.from_numpy(INPUTS)).numpy()
+        return build_module()(torch.from_numpy(INPUTS)).numpy()
 
 
 def build(kind: str, path: Path, **options):
@@ -54,7 +54,7 @@ def build(kind: str, path: Path, **options):
 
 
 def exported(path: Path, *, batch: int = 5, fixed: bool = False, train: bool = False) -> Path:
-    model = made().train(train)
+    model = build_module().train(train)
     shapes = None if fixed else ({0: torch.export.Dim.DYNAMIC},)
     with torch.no_grad():
         torch.export.save(torch.export.export(model, (torch.zeros(batch, 1, 6, 6),), dynamic_shapes=shapes), path)
@@ -266,7 +266,7 @@ def test_what_is_no_export(tmp_path):
     (tmp_path / "a.pt2").write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"a\.pt2 is not a complete torch\.export archive"):
         build("torch_export", tmp_path / "a.pt2")
-    torch.save(made().state_dict(), tmp_path / "b.pt2")
+    torch.save(build_module().state_dict(), tmp_path / "b.pt2")
     with pytest.raises(DataError, match="archive_format is not 'pt2'"):
         build("torch_export", tmp_path / "b.pt2")
     with pytest.raises(DataError, match="no file"):
@@ -294,7 +294,7 @@ def scripted(path: Path, model: nn.Module) -> Path:
 
 
 def test_torchscript_gives_the_outputs_of_the_module_without_warnings(tmp_path):
-    path = scripted(tmp_path / "m.ts", made().train())
+    path = scripted(tmp_path / "m.ts", build_module().train())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = build("torchscript", path, batch_size=10).logits(INPUTS)
@@ -304,7 +304,7 @@ def test_torchscript_gives_the_outputs_of_the_module_without_warnings(tmp_path):
 def test_a_traced_module_whose_example_inputs_are_stored_with_it(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.jit.save(torch.jit.trace(made(), torch.from_numpy(INPUTS[:4])), str(tmp_path / "m.ts"))
+        torch.jit.save(torch.jit.trace(build_module(), torch.from_numpy(INPUTS[:4])), str(tmp_path / "m.ts"))
     assert np.allclose(build("torchscript", tmp_path / "m.ts").logits(INPUTS), expected(), atol=1e-5)
 
 
@@ -320,7 +320,7 @@ def test_torchscript_that_touches_files_is_refused(tmp_path):
 
 
 def test_a_pickled_module_is_no_torchscript(tmp_path):
-    torch.save(made(), tmp_path / "m.ts")
+    torch.save(build_module(), tmp_path / "m.ts")
     with pytest.raises(DataError, match=r"a plain torch\.save file, not TorchScript.*state_dict.*--factory"):
         build("torchscript", tmp_path / "m.ts")
     (tmp_path / "n.ts").write_bytes(b"x" * 100)
@@ -337,13 +337,13 @@ def factory(monkeypatch):
     import types
 
     module = types.ModuleType("my_models")
-    module.made = made
+    module.made = build_module
     monkeypatch.setitem(sys.modules, "my_models", module)
     return {"factory": "my_models:made", "arguments": {"classes": 3}}
 
 
 def test_state_dicts_of_both_formats(tmp_path, factory):
-    state = made().state_dict()
+    state = build_module().state_dict()
     torch.save(state, tmp_path / "m.pt")
     safetensors.torch.save_file(state, tmp_path / "m.safetensors")
     torch.save({"epoch": 3, "weights": state}, tmp_path / "c.pt")
@@ -355,7 +355,7 @@ def test_state_dicts_of_both_formats(tmp_path, factory):
 
 
 def test_weights_that_do_not_fit(tmp_path, factory):
-    state = made().state_dict()
+    state = build_module().state_dict()
     torch.save({f"_module.{key}": value for key, value in state.items()}, tmp_path / "w.pt")
     with pytest.raises(DataError, match=r"All names start with '_module\.': set strip_prefix"):
         build("state_dict", tmp_path / "w.pt", **factory)
@@ -381,7 +381,7 @@ def test_a_hostile_state_dict_is_refused_and_not_run(tmp_path, factory):
         (tmp_path / "p.pt").write_bytes(pickle.dumps(Hostile(tmp_path / "ran")))
         build("state_dict", tmp_path / "p.pt", **factory)
     assert not (tmp_path / "ran").exists()
-    torch.save(made(), tmp_path / "whole.pt")
+    torch.save(build_module(), tmp_path / "whole.pt")
     with pytest.raises(DataError, match=r"Save module\.state_dict\(\) alone"):
         build("state_dict", tmp_path / "whole.pt", **factory)
     (tmp_path / "d.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0nonsense")
@@ -393,7 +393,7 @@ def test_a_hostile_state_dict_is_refused_and_not_run(tmp_path, factory):
 
 
 def test_a_module_in_memory_is_left_in_the_mode_it_was_in():
-    module = made().train()
+    module = build_module().train()
     module.norm.eval()
     modes = [layer.training for layer in module.modules()]
     result = ModuleTarget(module=module, batch_size=8).logits(INPUTS)

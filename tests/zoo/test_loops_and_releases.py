@@ -81,9 +81,9 @@ def test_shuffled_batches_are_the_mechanism_whose_bracket_is_given() -> None:
     batches = entry.batches(PLAN, np.random.default_rng(0))
     assert len(batches) == count * epochs == PLAN.steps
     for epoch in range(epochs):
-        own = batches[epoch * count : (epoch + 1) * count]
-        assert sorted(record for batch in own for record in batch) == list(range(PLAN.records))
-        assert {len(batch) for batch in own} == {PLAN.records // count}
+        epoch_batches = batches[epoch * count : (epoch + 1) * count]
+        assert sorted(record for batch in epoch_batches for record in batch) == list(range(PLAN.records))
+        assert {len(batch) for batch in epoch_batches} == {PLAN.records // count}
 
 
 @pytest.mark.parametrize("name", slow(RELEASE_CHECKS, set(RELEASE_CHECKS) - set(QUICK)))

@@ -31,13 +31,13 @@ def test_command_refutes_the_wrong_step_and_spares_the_correct_one(capsys: pytes
 
 @pytest.mark.slow
 def test_the_page_shows_what_audits_that_train_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, kept = tmp_path / "evidence" / "zoo.md", tmp_path / "kept"
+    file, reports = tmp_path / "evidence" / "zoo.md", tmp_path / "kept"
     file.parent.mkdir()
-    monkeypatch.setattr(sys, "argv", ["zoo_page.py", "correct", "noise_none", "-o", str(file), "--keep", str(kept)])
+    monkeypatch.setattr(sys, "argv", ["zoo_page.py", "correct", "noise_none", "-o", str(file), "--keep", str(reports)])
     zoo_page.main()
     text = file.read_text(encoding="utf-8")
     power = {line.split("|")[1].strip(" `"): line for line in text.splitlines() if line.startswith("|")}
-    assert len(list(kept.iterdir())) == 2 and (tmp_path / "images" / "zoo.png").stat().st_size > 1000
+    assert len(list(reports.iterdir())) == 2 and (tmp_path / "images" / "zoo.png").stat().st_size > 1000
     assert "**refuted**" in power["noise_none"] and power["noise_none"].count("**") >= 2 * 3
     assert "**" not in power["correct"] and "passed" in power["correct"]
 

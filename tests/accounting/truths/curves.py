@@ -56,11 +56,11 @@ class Curve(Protocol):
     def at(self, loss: arb) -> Place: ...
 
 
-def _place(loss: arb, observed: tuple[arb, arb], own: arb) -> Place:
+def _place(loss: arb, observed: tuple[arb, arb], threshold_ratio: arb) -> Place:
     """The place of a loss, given the event of a threshold that has the likelihood ratio `own`."""
     ratio = loss.exp()
-    at_own = (observed[0] - own * observed[1]).max(arb(0))
-    return Place(ratio, observed, at_own + (own - ratio).max(arb(0)))
+    at_own = (observed[0] - threshold_ratio * observed[1]).max(arb(0))
+    return Place(ratio, observed, at_own + (threshold_ratio - ratio).max(arb(0)))
 
 
 def _tail(x: arb) -> arb:
@@ -114,7 +114,7 @@ class Normals:
         terms = [(mean, weight * ((2 * x * mean - mean * mean) / (2 * variance)).exp()) for mean, weight in weights]
         return sum((term for _, term in terms), arb(0)), sum((mean * term for mean, term in terms), arb(0)) / variance
 
-    def _threshold(self, loss: arb, members: list[tuple[int, arb]], others: list[tuple[int, arb]]) -> arb:
+    def _threshold(self, loss: arb, members: list[tuple[int, arb]], nonmembers: list[tuple[int, arb]]) -> arb:
         """A number close to where the loss is reached; inside the reach of the nodes in any case."""
         reach = _REACH * self.noise
         low, high = arb(-self.size - reach), arb(self.size + reach)
@@ -125,16 +125,16 @@ class Normals:
                 return low if sign == 1 else high
             x = sign * (arb(self.noise) ** 2 * lifted.log() + arb(0.5))
         else:
-            x = arb(self._guess(float(loss.mid()), members, others))
+            x = arb(self._guess(float(loss.mid()), members, nonmembers))
             for _ in range(_NEWTON):
-                (over, over_slope), (under, under_slope) = self._lift(members, x), self._lift(others, x)
+                (over, over_slope), (under, under_slope) = self._lift(members, x), self._lift(nonmembers, x)
                 x = (x - (over.log() - under.log() - loss) / (over_slope / over - under_slope / under)).mid()
                 if not (low <= x <= high):
                     return low if x < low else high
         x = x.mid()
         return low if x < low else high if x > high else x
 
-    def _guess(self, loss: float, members: list[tuple[int, arb]], others: list[tuple[int, arb]]) -> float:
+    def _guess(self, loss: float, members: list[tuple[int, arb]], nonmembers: list[tuple[int, arb]]) -> float:
         reach = _REACH * self.noise
 
         def log_lift(weights: list[tuple[int, arb]], x: float) -> float:
@@ -145,7 +145,7 @@ class Normals:
         low, high = -self.size - reach, self.size + reach
         for _ in range(50):
             middle = (low + high) / 2
-            is_left = log_lift(members, middle) - log_lift(others, middle) < loss
+            is_left = log_lift(members, middle) - log_lift(nonmembers, middle) < loss
             low, high = (middle, high) if is_left else (low, middle)
         return (low + high) / 2
 
@@ -187,10 +187,10 @@ class SampledLaplace:
         elif not x < 1:
             absent = present = arb(0)
         mixed = (1 - q) * absent + q * present
-        own = 1 + q * (((2 * own_x - 1) / b).exp() - 1)
+        likelihood = 1 + q * (((2 * own_x - 1) / b).exp() - 1)
         if is_removed:
-            return _place(loss, (mixed, absent), own)
-        return _place(loss, (1 - absent, 1 - mixed), 1 / own)
+            return _place(loss, (mixed, absent), likelihood)
+        return _place(loss, (1 - absent, 1 - mixed), 1 / likelihood)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ class Atoms:
         """The curve at a loss."""
         ratio = loss.exp()
         above, observed = arb(self.infinite), [arb(self.infinite), arb(0)]
-        for own, mass in self.masses:
-            above += (mass * (1 - (loss - own).exp())).max(arb(0))
-            if float(own.mid()) > float(loss.mid()):
-                observed = [observed[0] + mass, observed[1] + mass * (-own).exp()]
+        for atom, mass in self.masses:
+            above += (mass * (1 - (loss - atom).exp())).max(arb(0))
+            if float(atom.mid()) > float(loss.mid()):
+                observed = [observed[0] + mass, observed[1] + mass * (-atom).exp()]
         return Place(ratio, (observed[0], observed[1]), above)

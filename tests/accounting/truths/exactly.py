@@ -30,37 +30,37 @@ def hockey_stick(p: Callable[[mpf], mpf], q: Callable[[mpf], mpf], epsilon: mpf,
     return total
 
 
-def _root(function: Callable[[mpf], mpf], left: mpf, right: mpf, falls: bool) -> mpf:
+def _root(function: Callable[[mpf], mpf], start: mpf, stop: mpf, falls: bool) -> mpf:
     for _ in range(int(mp.prec) + 10):
-        middle = (left + right) / 2
+        middle = (start + stop) / 2
         if (function(middle) > 0) == falls:
-            left = middle
+            start = middle
         else:
-            right = middle
-    return (left + right) / 2
+            stop = middle
+    return (start + stop) / 2
 
 
-def normal_mixtures(noise: float, members: Mapping[float, float], others: Mapping[float, float], epsilon: float) -> mpf:
+def normal_mixtures(noise: float, members: Mapping[float, float], nonmembers: Mapping[float, float], epsilon: float) -> mpf:
     """Hockey-stick divergence of two mixtures of normal distributions if their likelihood ratio is monotone."""
     with mp.workdps(DIGITS):
         s = mpf(noise)
         density = lambda x, weights: mp.fsum(mpf(w) * mp.npdf(x, mpf(m), s) for m, w in weights.items())  # noqa: E731
         reach = 26 * s
-        means = [mpf(m) for m in (*members, *others)]
+        means = [mpf(m) for m in (*members, *nonmembers)]
         points = [min(means) - reach, max(means) + reach]
-        return hockey_stick(lambda x: density(x, members), lambda x: density(x, others), mpf(epsilon), points)
+        return hockey_stick(lambda x: density(x, members), lambda x: density(x, nonmembers), mpf(epsilon), points)
 
 
-def laplace_mixtures(scale: float, members: Mapping[float, float], others: Mapping[float, float], epsilon: float) -> mpf:
+def laplace_mixtures(scale: float, members: Mapping[float, float], nonmembers: Mapping[float, float], epsilon: float) -> mpf:
     """The same for Laplace noise: its densities have a corner at each mean."""
     with mp.workdps(DIGITS):
         b = mpf(scale)
         density = lambda x, weights: mp.fsum(  # noqa: E731
             mpf(w) * mp.exp(-abs(x - mpf(m)) / b) / (2 * b) for m, w in weights.items()
         )
-        means = sorted({mpf(m) for m in (*members, *others)})
+        means = sorted({mpf(m) for m in (*members, *nonmembers)})
         points = [means[0] - 240 * b, *means, means[-1] + 240 * b]
-        return hockey_stick(lambda x: density(x, members), lambda x: density(x, others), mpf(epsilon), points)
+        return hockey_stick(lambda x: density(x, members), lambda x: density(x, nonmembers), mpf(epsilon), points)
 
 
 def sampled_gaussian_composed(

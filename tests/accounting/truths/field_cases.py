@@ -227,10 +227,10 @@ def find_wrapped(kind: type[Event], form: str) -> dict[str, Any] | None:
 def _weaker(event: Event, inner: Event) -> list[Event]:
     """Return what is left if the inner event is dropped, counted once, or believed at twice its noise."""
     if isinstance(event, Composed):
-        rest = Composed(parts=tuple(part for part in event.parts if inner not in nodes(part)))
+        remainder = Composed(parts=tuple(part for part in event.parts if inner not in nodes(part)))
     else:
-        rest = inner
-    return [rest, *([with_noise_factor(event, 1.1)] if has_noise(inner) else [])]
+        remainder = inner
+    return [remainder, *([with_noise_factor(event, 1.1)] if has_noise(inner) else [])]
 
 
 def _costs_less(event: Event, question: ClaimQuestion, floor: float) -> bool:

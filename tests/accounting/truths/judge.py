@@ -206,11 +206,11 @@ def _atoms(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[fl
             match event:
                 case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
                     peer = mpf(parameter) / buckets
-                    own = 1 - mpf(parameter) + peer
+                    kept_mass = 1 - mpf(parameter) + peer
                     if peer == 0:
                         return Truth(method="chance of a release that shows the record", low=math.inf, high=math.inf)
-                    loss = mp.log(own / peer)
-                    atoms = {loss: own, -loss: peer} | ({mpf(0): (buckets - 2) * peer} if buckets > 2 else {})
+                    loss = mp.log(kept_mass / peer)
+                    atoms = {loss: kept_mass, -loss: peer} | ({mpf(0): (buckets - 2) * peer} if buckets > 2 else {})
                     parts.append((atoms, count * size))  # a group of answers is as many answers
                 case ApproximateDp(epsilon=epsilon, delta=spent):
                     parts.append((exactly.group_curve(float(epsilon), float(spent), size), count))

@@ -25,19 +25,19 @@ class Losses:
     infinite: float = 0.0
 
 
-def gaussian_mixture(noise: float, members: dict[float, float], others: dict[float, float], fineness: int) -> Losses:
+def gaussian_mixture(noise: float, members: dict[float, float], nonmembers: dict[float, float], fineness: int) -> Losses:
     """P and Q as mixtures of normal distributions, each a mapping from mean to weight; trapezoids, so spectrally accurate."""
     width = noise * min(noise, 1.0) / (4.0 * fineness)
-    means = [*members, *others]
+    means = [*members, *nonmembers]
     x = np.arange(min(means) - _FARTHEST * noise, max(means) + _FARTHEST * noise + width, width)
-    loss, log_density = _against(x, noise, members, others)
+    loss, log_density = _against(x, noise, members, nonmembers)
     return Losses(loss=loss, log_mass=log_density + math.log(width))
 
 
-def _against(x: Array, noise: float, members: dict[float, float], others: dict[float, float]) -> tuple[Array, Array]:
+def _against(x: Array, noise: float, members: dict[float, float], nonmembers: dict[float, float]) -> tuple[Array, Array]:
     """Losses and the logarithm of P's density; both densities are taken over one normal density, which costs no digits."""
-    base = max(others, key=lambda mean: others[mean])
-    log_p, log_q = _log_ratio(x, noise, base, members), _log_ratio(x, noise, base, others)
+    base = max(nonmembers, key=lambda mean: nonmembers[mean])
+    log_p, log_q = _log_ratio(x, noise, base, members), _log_ratio(x, noise, base, nonmembers)
     return log_p - log_q, log_p - (x - base) ** 2 / (2 * noise**2) - math.log(noise * math.sqrt(2 * math.pi))
 
 

@@ -135,11 +135,11 @@ def _ends(ways: Sequence[Sequence[Step]], delta: float, near: float, wide: float
         if high - low <= wide * high:
             break
     for steps in ranked[1:]:
-        high = max(high, _other(steps, plan, high))
+        high = max(high, _check_other_way(steps, plan, high))
     return low, high
 
 
-def _other(steps: Sequence[Step], main: Plan, enough: float) -> float:
+def _check_other_way(steps: Sequence[Step], main: Plan, enough: float) -> float:
     """An upper end of the way that costs less, as fine as it takes to be below what is enough."""
     if _largest(steps) < enough:
         return 0.0

@@ -179,27 +179,27 @@ class Plan:
     tilt: float
     h: arb
 
-    def window(self, own: Cumulant, rest: Cumulant) -> tuple[float, float]:
+    def window(self, part: Cumulant, complement: Cumulant) -> tuple[float, float]:
         """Losses of a partial composition beyond which nothing matters; `rest` is the cumulant of what is still to come."""
         wanted = math.log(self.delta) - _SMALL
-        at_tilt = rest(self.tilt) - self.tilt * self.epsilon
-        lower = [(s, own(s)) for s in self.tilt * np.array([-0.5, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95])]
+        at_tilt = complement(self.tilt) - self.tilt * self.epsilon
+        lower = [(s, part(s)) for s in self.tilt * np.array([-0.5, 0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 0.95])]
         upper = [
-            (s, own(s)) for s in self.tilt * np.array([0.5, 0.8, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 1.8, 2.2, 3.0, 5.0, 10.0])
+            (s, part(s)) for s in self.tilt * np.array([0.5, 0.8, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 1.8, 2.2, 3.0, 5.0, 10.0])
         ]
         low = max((wanted - at_tilt - k) / (self.tilt - s) for s, k in lower if math.isfinite(k))
         high = min((k - wanted) / s for s, k in upper if math.isfinite(k))
         if low < high:
             return low, high
         s = self.tilt / 2  # nothing matters: most of it is kept, so that it is not taken for more than it is
-        return min((-_SMALL - own(-s)) / s, high), high
+        return min((-_SMALL - part(-s)) / s, high), high
 
 
-def _times(left: Chances, right: Chances, *, side: int) -> Chances:
-    product = left.values * right.values
+def _times(first: Chances, second: Chances, *, side: int) -> Chances:
+    product = first.values * second.values
     values = [_rounded(value, side) for value in product.coeffs()]
-    infinite = left.infinite + right.infinite  # at least the chance of either
-    return Chances(left.first + right.first, fmpz_poly(values), infinite, left.offset + right.offset)
+    infinite = first.infinite + second.infinite  # at least the chance of either
+    return Chances(first.first + second.first, fmpz_poly(values), infinite, first.offset + second.offset)
 
 
 def _rounded(value: fmpz, side: int) -> fmpz:
@@ -229,7 +229,7 @@ def compose(leaves: Sequence[Leaf], plan: Plan, *, side: int) -> Chances:
         return sum(count * leaf.cumulant(s) for count, leaf in zip(done, leaves, strict=True) if count)
 
     def cut(chances: Chances, done: Sequence[int]) -> Chances:
-        remainder = [total - own for total, own in zip(counts, done, strict=True)]
+        remainder = [total - spent for total, spent in zip(counts, done, strict=True)]
         window = plan.window(lambda s: cumulant(done, s), lambda s: cumulant(remainder, s))
         return _cut(chances, window, plan.h, side=side)
 
