@@ -153,7 +153,7 @@ def _rate(game: GameResult, attack: AttackResult) -> Rate | None:
 def _furthest(attack: AttackResult) -> Rate | None:
     """The point of the ROC whose simultaneous band is furthest above guessing by its ratio; None if none is above."""
     curve = attack.roc
-    least_fpr = EXPECTED_HITS / max(curve.nonmembers, 1)
+    least_fpr = EXPECTED_HITS / max(curve.nonmembers, 1)  # below it chance makes large ratios
     points = [point for point in zip(curve.fpr, curve.tpr, curve.lower, curve.upper, strict=True) if least_fpr <= point[0] < 1]
     fpr, tpr, lower, upper = max(points, key=lambda point: point[2] / point[0], default=(1.0, 1.0, 1.0, 1.0))
     return Rate(fpr=fpr, tpr=tpr, lower=lower, upper=upper) if lower > fpr else None
@@ -305,5 +305,6 @@ def needed_coins(epsilon: float, confidence: float) -> int:
     >>> needed_coins(1.0, 0.95), needed_coins(8.0, 0.95)
     (10, 8932)
     """
+    # log1p: from an epsilon of 37 on 1 + e^-epsilon is 1 in floats, and its logarithm 0
     coins = math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)) if epsilon < _LARGEST_EPSILON else math.inf
     return math.ceil(coins) if coins < MOST_COINS else MOST_COINS

@@ -141,7 +141,7 @@ def _leakage(subject: str, name: str, pair: Sequence[Measured], words: Callable[
         subject=subject,
         text=f"{name} was {before}, is {after}",
         rises=two_samples.p_value(old, new),
-        falls=two_samples.p_value(_mirror(old), _mirror(new)),
+        falls=two_samples.p_value(_mirror(old), _mirror(new)),  # a fall is a rise of the mirrored figure
         leakage=True,
     )
 

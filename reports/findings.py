@@ -53,7 +53,7 @@ RULES = {
 
 def findings(report: AuditReport) -> tuple[Judgement, ...]:
     """All judgements of the report, in the order of its pages."""
-    with decimals(report.places):
+    with decimals(report.places):  # figures in messages are rounded as those on the pages
         return tuple(_judgements(report))
 
 

@@ -140,7 +140,7 @@ def gravity(mechanism: MechanismResult) -> tuple[int, float]:
     if mechanism.outcome is None or claim is None:
         return len(GRAVEST), 0.0
     proven = max((read_epsilon(place.bound) for place in admissible(claim, mechanism)), default=0.0)
-    return GRAVEST.index(mechanism.outcome), -proven / max(claim.epsilon, 1e-9)
+    return GRAVEST.index(mechanism.outcome), -proven / max(claim.epsilon, 1e-9)  # a claim may be 0
 
 
 def utility(report: AuditReport) -> tuple[tuple[str, tuple[Metric, ...]], ...]:
@@ -194,6 +194,6 @@ def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:
     """
     if epsilon == math.inf:
         return 1.0
-    low = math.exp(min(epsilon, 700.0)) * fpr + delta
+    low = math.exp(min(epsilon, 700.0)) * fpr + delta  # e^710 is beyond all floats
     high = 1 - math.exp(-epsilon) * (1 - fpr - delta)
     return max(0.0, min(1.0, low, high))

@@ -44,7 +44,7 @@ def document(entries: Sequence[IndexRow], unreadable: Mapping[str, str], languag
     """
     by_time = sorted(entries, key=lambda entry: (entry.report.created, entry.folder))
     with speaking(language):
-        rows = [row for entry in reversed(by_time) for row in _rows(entry)]
+        rows = [row for entry in reversed(by_time) for row in _rows(entry)]  # the newest on top; trends run forward
         titles = ("date", "subject", "training", "claimed", "proven", "ceiling", "verdict", "policy", "release", "files")
         first = f"{many('noun.audit', len(by_time))}{say('separator.sentences')}{say('index.read')}"
         parts = [

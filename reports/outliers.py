@@ -38,9 +38,10 @@ def target_outliers(game: GameResult) -> Outliers | None:
         return None
     curve = headline.leading(game).roc
     members = sorted((record for record in game.records if record.member), key=lambda record: (record.fpr, record.rank))
-    above = [round(member.fpr * curve.nonmembers) for member in members]
+    above = [round(member.fpr * curve.nonmembers) for member in members]  # reports hold shares, and the test counts
     length = 0
     for place, count in enumerate(above, start=1):
+        # the last place that passes decides; earlier ones may fail by themselves
         if (count + 1) / (curve.nonmembers + 1) <= SIGNIFICANCE * place / curve.members:
             length = place
     return Outliers(
@@ -70,7 +71,7 @@ def tail(successes: int, trials: int, probability: float) -> float:
     """
     if successes <= 0:
         return 1.0
-    odds, remainder = math.log(probability), math.log1p(-probability)
+    odds, remainder = math.log(probability), math.log1p(-probability)  # binomial coefficients may be beyond all floats
     logs = (_log_choose(trials, k) + k * odds + (trials - k) * remainder for k in range(successes, trials + 1))
     return min(1.0, math.fsum(math.exp(value) for value in logs))
 

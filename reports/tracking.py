@@ -99,7 +99,7 @@ def _tags(report: AuditReport) -> dict[str, str]:
 
 
 def _milliseconds(date: str) -> int:
-    return int(1000 * datetime.fromisoformat(date).timestamp())
+    return int(1000 * datetime.fromisoformat(date).timestamp())  # the unit of MLflow
 
 
 def _artifacts(client: Any, run: str, files: Mapping[str, bytes]) -> None:

@@ -39,9 +39,11 @@ def p_value(old: Measured, new: Measured) -> float:
     difference = new.value - old.value
     if difference <= 0:
         return 1.0 if difference < 0 else 0.5
+    # the sides that face each other: how far the new figure may be lower, and the old one higher
     below = (new.value - new.lower) / _width(new.confidence)
     above = (old.upper - old.value) / _width(old.confidence)
     deviation = math.hypot(below, above)
+    # intervals without width leave nothing to chance
     return 0.5 * math.erfc(difference / deviation / math.sqrt(2)) if deviation > 0 else 0.0
 
 
@@ -77,7 +79,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrections = [1.0] * len(p_values)
     largest = 0.0
     for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))  # never below that of a smaller p-value
         corrections[place] = largest
     return corrections
 

@@ -41,6 +41,7 @@ def _fixed_size(source_dataset_size: int, sample_size: int, event: Event) -> Eve
 
 
 def _discrete_laplace(noise_parameter: float, sensitivity: int) -> Event:
+    # their parameter is one over the scale
     return DiscreteLaplace(noise_multiplier=1 / (noise_parameter * sensitivity), sensitivity=sensitivity)
 
 

@@ -148,7 +148,7 @@ class Ledger:
             BudgetExceeded: it would cost more than what is left; nothing is recorded.
         """
         total = self.total_claim(accountant, (release.event,))
-        if not total.epsilon <= self.budget_epsilon:
+        if not total.epsilon <= self.budget_epsilon:  # not ">", which is False of NaN
             raise BudgetExceeded(
                 f"'{release.name}' would bring the total to epsilon {total.epsilon:.6g} at delta {self.delta:g} "
                 f"({total.source}); the budget is {self.budget_epsilon:g} and {self.remaining(accountant):.6g} of it is left. "
@@ -172,7 +172,7 @@ class Ledger:
         while fits(high):
             if high >= limit:
                 return limit
-            low, high = high, min(high * 4, limit)
+            low, high = high, min(high * 4, limit)  # by fours, as each question composes all releases again
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if fits(middle) else (low, middle)

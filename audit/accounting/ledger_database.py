@@ -165,7 +165,7 @@ def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str
         if addition is None:
             return book.ledger
         after, kind, body = addition
-        if _store(place).append(book.seal, (kind, body)):
+        if _store(place).append(book.seal, (kind, body)):  # False if another entry has moved the seal since
             _confirm(place, book, (kind, body))
             return after
 

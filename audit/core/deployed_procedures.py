@@ -46,7 +46,7 @@ class MixtureOfGaussians(ReleaseEvent):
             checks.nonnegative(value, "shifts")
         for value in self.probabilities:
             checks.probability(value, "probabilities")
-        if abs(math.fsum(self.probabilities) - 1) > 1e-12:
+        if abs(math.fsum(self.probabilities) - 1) > 1e-12:  # decimal fractions such as 0.1 are not exact
             raise ConfigError(f"probabilities add up to {math.fsum(self.probabilities)!r}; expected 1")
 
 

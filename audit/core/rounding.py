@@ -199,6 +199,7 @@ def confidence(level: float) -> str:
     ('95\\xa0%', '99.58\\xa0%', '99.999\\xa0%')
     """
     doubt = 100 * (1 - level)
+    # as many digits as show the distance to 100, and one more
     digits = 1 + max(0, math.ceil(-math.log10(doubt))) if doubt > 0 else 0
     text = _cut(level, digits, ROUND_FLOOR, 100)
     text = text.rstrip("0").rstrip(".") if "." in text else text
@@ -253,4 +254,4 @@ def plural(number: int, noun: str) -> str:
 def _cut(value: float, digits: int, side: str, scale: int = 1) -> str:
     number = _WIDE.multiply(Decimal(repr(float(value))), scale)
     quantity = number.quantize(Decimal(1).scaleb(-digits), rounding=side, context=_WIDE)
-    return f"{quantity if quantity else abs(quantity):,f}".replace("-", "−")
+    return f"{quantity if quantity else abs(quantity):,f}".replace("-", "−")  # a zero has no sign

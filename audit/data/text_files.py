@@ -182,7 +182,7 @@ def _unpack(content: bytes, place: Path, header: Mapping[str, Any]) -> bytes:
 
 def _decode(content: bytes, place: Path) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")  # with a byte order mark or without
     except UnicodeDecodeError as error:
         raise DataError(f"{place} is not UTF-8 at byte {error.start}; convert it (iconv -t utf-8)") from error
 

@@ -110,6 +110,7 @@ class Augmentation:
             copies = torch.cat([self._own.views(part, generator) for part, generator in parts])
         if not (technique.flip or technique.shift):
             return copies
+        # three an image whatever is asked for, so that a flip does not change with the shift
         draws = self._uniforms(images_per_model, copies.device)
         if technique.flip:
             copies = torch.where((draws[:, 0] < 0.5).view(-1, 1, 1, 1), copies.flip(-1), copies)
@@ -120,6 +121,7 @@ class Augmentation:
         if self._counters is None:
             return torch.cat([torch.rand(images, 3, generator=generator) for generator in self._generators]).to(device)
         steps = torch.full((1,), self._step, device=device)
+        # a counter gives four words at a time, of which three are used
         numbers = self._counters.uniforms(steps, WORDS * self._first, WORDS * images).view(-1, WORDS)[:, :3]
         self._first += images
         return numbers
@@ -128,6 +130,7 @@ class Augmentation:
         reach = self._technique.shift
         height, width = images.shape[2:]
         padded_images = torch.nn.functional.pad(images, (reach, reach, reach, reach))
+        # clamped, since a product with a number just below 1 may round up to the end of the range
         down, right = (draws[:, column].mul(2 * reach + 1).long().clamp(max=2 * reach) for column in (1, 2))
         rows = (down.unsqueeze(1) + torch.arange(height, device=images.device)).unsqueeze(2)
         cols = (right.unsqueeze(1) + torch.arange(width, device=images.device)).unsqueeze(1)

@@ -60,6 +60,7 @@ class Predictions:
                 "predictions: give one file with a 'member' column (--target), or two without it (--members and --nonmembers)"
             )
         read = [(Path(str(path)), read_bytes(Path(str(path)), "predictions")) for path in paths]
+        # by its first bytes and not its name: an npz file is a zip archive
         raw = [read_npz(content, place) if content[:2] == b"PK" else _columns(content, place) for place, content in read]
         if self.path is not None:
             object.__setattr__(self, "metadata", take_metadata(raw[0], read[0][0]))
@@ -182,7 +183,7 @@ def _matrix(values: Array, form: str, names: str) -> Array:
         raise DataError(
             f"{names}: probabilities of {numbered(row)} are not a distribution (sum {total:.6g}); expected a sum of 1"
         )
-    return np.asarray(np.log(np.maximum(values, _FEWEST)))
+    return np.asarray(np.log(np.maximum(values, _FEWEST)))  # logarithms of probabilities are logits: softmax gives them back
 
 
 PLUGIN = Predictions

@@ -47,6 +47,7 @@ class Bar:
     @property
     def bounds(self) -> tuple[ReportedBound, ...]:
         """The bounds that are there; one inside a family only where it proves more than the other."""
+        # a bound inside a family asks for more, so one that proves no more adds nothing
         larger = self.inside is not None and (self.free is None or read_epsilon(self.inside) > read_epsilon(self.free))
         return tuple(bound for bound in (self.free, self.inside if larger else None) if bound is not None)
 
@@ -131,6 +132,7 @@ def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.Game
 def _compare_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
     def largest(free: bool) -> ReportedBound | None:
         kind = [bound for bound in bounds if (bound.family is None) is free]
+        # of bounds at 0 the ceiling decides
         return max(kind, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
     return Bar(name=name, free=largest(True), inside=largest(False), claims=mechanism.claims, void=_is_void(mechanism))
@@ -147,6 +149,7 @@ def _bars(report: AuditReport) -> tuple[list[Bar], int]:
     if len(games) <= MOST_ROWS:
         return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games], len(owners)
     lead = next((item.mechanism.name for item in answer.answers(report)), "")
+    # the training that the first page answers for has its bar, whatever its gravity
     gravest = sorted(owners, key=lambda owner: (owner.name != lead, headline.gravity(owner)))[:MOST_TRAININGS]
     return [_bar(owner.name, owner, owner.games) for owner in owners if owner in gravest], len(owners)
 
@@ -162,11 +165,12 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     tightest = [bar.claim.epsilon for bar in bars if bar.claim is not None]  # any other claim beyond the axis is not drawn
     levels = [value for value in (*epsilons, *tightest) if math.isfinite(value)]
     reach = [read_ceiling(bound) for bar in bars for bound in bar.bounds if math.isfinite(read_ceiling(bound))]
+    # a ceiling may be far beyond all that is claimed or proven, and would press those bars to nothing
     top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
     for place, bar in enumerate(bars):
-        y = len(bars) - 1 - place
+        y = len(bars) - 1 - place  # axes count from below, and the first bar is on top
         _paint_bar(axes, y, bar, top)
         _write_bar(axes, y, bar)
     names = [_two_lines(bar.name) for bar in reversed(bars)]
@@ -186,7 +190,7 @@ def _two_lines(name: str) -> str:
 
 def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
     colour = CHANCE if bar.void else MEASURED
-    for bound in reversed(bar.bounds):
+    for bound in reversed(bar.bounds):  # the bound for any mechanism last, since it covers the pale one
         axes.plot([0, min(read_ceiling(bound), top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
         if read_ceiling(bound) <= top:
             axes.plot([read_ceiling(bound)] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
@@ -274,7 +278,7 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
         x, y = _finite(proof.steps, read_course(proof))
         axes.plot(x, y, color=_plots.COLOURS[tone], linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
         curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=tone)] if len(y) else []
-    axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)
+    axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)  # of zeros alone, too
     axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))
     axes.set_xlabel(say("bar.training_step"))
     axes.set_ylabel(say("bar.at", power=power(report.delta)))

@@ -108,7 +108,7 @@ def _names(stopping: Watched) -> list[str]:
 
 
 def _number(log_evidence: float) -> str:
-    return significant(math.exp(min(max(log_evidence, -20.0), 700.0)), 3)
+    return significant(math.exp(min(max(log_evidence, -20.0), 700.0)), 3)  # e-values may be beyond all floats
 
 
 def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from reports.figures._plots import COLOURS, LABEL_POINTS, Curve, Floats, write
 
-MOST_ORDERS = 120
+MOST_ORDERS = 120  # all orders of five names
 CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
 
 
@@ -57,6 +57,7 @@ def spread(targets: Sequence[float], gap: float) -> list[float]:
     [-0.2, 1.0, 0.3]
     """
     order = sorted(range(len(targets)), key=lambda i: targets[i])
+    # isotonic regression: less their ranks' gaps places must not fall, and neighbours that do are pooled at their mean
     blocks: list[tuple[float, int]] = []  # mean of (wanted - rank * gap), and how many
     for rank, index in enumerate(order):
         mean, size = targets[index] - rank * gap, 1
@@ -104,13 +105,14 @@ def _places(axes: Any, own: Floats, obstacles: Floats, size: tuple[float, float]
     frame, half = axes.get_window_extent(), np.asarray(size) / 2
     if len(own) == 0:
         own = np.array([[frame.x0 + frame.width / 2, frame.y0 + frame.height / 2]])
-    own = own[np.unique(np.linspace(0, len(own) - 1, 60).astype(int))]
+    own = own[np.unique(np.linspace(0, len(own) - 1, 60).astype(int))]  # each costs 24 boxes
     sides = np.array([(0, 1), (0, -1), (-1, 1), (1, -1), (1, 1), (-1, -1), (1, 0), (-1, 0)])
     gaps = np.array([4.0, 10.0, 20.0])
     shift = (sides[:, None, :] * (half + gaps[None, :, None])).reshape(-1, 2)
     extra = np.tile(gaps * 0.02, len(sides)) + np.repeat(np.where(sides[:, 0] == 0, 0.0, 0.002), len(gaps))
     middles = (own[:, None, :] + shift[None, :, :]).reshape(-1, 2)
     boxes = np.hstack([middles - half, middles + half])
+    # among places that cover nothing: near the curve first, then near the middle of the axes
     costs = np.tile(extra, len(own)) + 0.01 * np.abs(middles[:, 0] - frame.x0 - frame.width / 2) / frame.width
     costs += np.concatenate([_obstructions(nearby, obstacles) for nearby in boxes.reshape(len(own), -1, 4)])
     inside = (boxes[:, :2] > (frame.x0 + 3, frame.y0 + 2)).all(axis=1) & (boxes[:, 2:] < (frame.x1 - 1, frame.y1 - 1)).all(
@@ -134,6 +136,7 @@ def _dense(axes: Any, curve: Curve) -> Floats:
     points = points[np.isfinite(points).all(axis=1)]
     if len(points) < 2:
         return np.asarray(points, dtype=np.float64)
+    # a jump far outside of the axes would be millions of pixels long
     steps = np.clip((np.hypot(*np.diff(points, axis=0).T) / 3).astype(int), 1, 2000)
     share = (np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)) / np.repeat(steps, steps)
     starts, moves = np.repeat(points[:-1], steps, axis=0), np.repeat(np.diff(points, axis=0), steps, axis=0)

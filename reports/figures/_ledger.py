@@ -46,10 +46,11 @@ def trajectory(book: BudgetLedger) -> tuple[bytes, bytes]:
 def _paint(figure: Any, book: BudgetLedger) -> None:
     axes = figure.add_axes((0.075, 0.4, 0.8, 0.56))
     epsilons = np.array([0.0, *(release.epsilon for release in book.releases)])
+    # an infinite epsilon has no height, so the line ends before it
     drawn_epsilons = np.where(np.isfinite(epsilons), epsilons, np.nan)
     places = np.arange(len(epsilons))
     axes.step(
-        [*places, len(epsilons)],
+        [*places, len(epsilons)],  # one step more, so that the last release has a width
         [*drawn_epsilons, drawn_epsilons[-1]],
         where="post",
         color=_plots.COLOURS[Tone.CLAIM],

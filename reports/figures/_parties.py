@@ -92,7 +92,7 @@ def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside:
     """Bars of both bounds (grey: void), a tick of the claim, and the numbers below them, beside or below each other."""
     void = result.result.is_void
     colour = CHANCE if void else MEASURED
-    for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):
+    for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):  # the pale bar first: the other covers it
         if bound is not None:
             axes.barh(y + 0.12, min(read_epsilon(bound), top), height=0.3, color=colour, alpha=alpha, linewidth=0, zorder=2)
             axes.plot([0, min(read_ceiling(bound), top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)

@@ -47,8 +47,8 @@ STYLE: dict[str, Any] = {
     **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
     **dict.fromkeys(("axes.axisbelow", "axes.unicode_minus"), True),
     "text.parse_math": False,  # a user's name may hold a dollar sign
-    "svg.hashsalt": "audit-report",
-    "svg.fonttype": "path",
+    "svg.hashsalt": "audit-report",  # identifiers are drawn from it, so that equal figures have equal bytes
+    "svg.fonttype": "path",  # outlines: whoever reads the file may lack the font
     "mathtext.fontset": "dejavusans",
     "savefig.facecolor": "white",
 }
@@ -105,6 +105,7 @@ def file_name(*parts: str) -> str:
 def _plain(name: str) -> str:
     """The name itself if it is plain, else its plain letters with a digest of the whole."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:MOST_LETTERS]
+    # "a/b" and "a b" have the same plain letters, and would overwrite each other
     return plain if plain == name else f"{plain}~{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
@@ -121,6 +122,7 @@ def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
 
 def write_svg(figure: Figure) -> bytes:
     """The figure as SVG. Equal figures give equal bytes."""
+    # neither a time nor the version of matplotlib, which would make the bytes differ
     text = _rendering(figure, "svg", {"Date": None, "Creator": None}).decode()
     return visible(text, keep="\n\t").encode()  # texts stand in its comments
 
@@ -149,7 +151,7 @@ def _rendering(figure: Figure, form: str, metadata: dict[str, Any], style: Mappi
     import matplotlib
 
     stream = io.BytesIO()
-    with matplotlib.rc_context({**STYLE, **style}):
+    with matplotlib.rc_context({**STYLE, **style}):  # some settings are read when a file is written, not when it is drawn
         figure.savefig(stream, format=form, metadata=metadata)
     return stream.getvalue()
 
@@ -162,6 +164,7 @@ def draw_figure(height_mm: float, paint: Callable[[Any], None]) -> Figure:
 
     _know_fallback()
     with matplotlib.rc_context(STYLE):
+        # not by pyplot, which keeps every figure and chooses a backend for the caller's program
         figure = Figure(figsize=(WIDTH_MM / 25.4, height_mm / 25.4), dpi=PIXELS_PER_INCH, layout=None)
         FigureCanvasAgg(figure)
         paint(figure)

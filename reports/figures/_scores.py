@@ -67,7 +67,8 @@ def _limit(mechanism: MechanismResult, nonmembers: int) -> tuple[Floats, Floats]
     claim, own = headline.tightest(mechanism), mechanism.limit
     if claim is None and own is None:
         return None
-    smallest = 1 / max(nonmembers, 2)
+    smallest = 1 / max(nonmembers, 2)  # a logarithmic axis has no 0, so it begins at one nonmember
+    # dense for both panels: the left one has logarithmic axes, the right one linear ones
     grid = np.unique(np.r_[np.geomspace(smallest, 1, 200), np.linspace(smallest, 1, 200)])
     limit = np.ones(len(grid))
     if claim is not None:
@@ -167,7 +168,7 @@ def _paint_scores(figure: Any, attacks: Sequence[AttackResult]) -> None:
         )
         axes.set_xlabel(say("curve.score"))
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_ylim(0, max(float(curve.y.max()) for curve in curves) * 1.25 + 1e-9)
+        axes.set_ylim(0, max(float(curve.y.max()) for curve in curves) * 1.25 + 1e-9)  # a quarter more for names
         axes.tick_params(axis="y", labelleft=False, left=False)
         if place == 0:
             axes.set_ylabel(say("curve.share_of_scores"))

@@ -73,6 +73,7 @@ def _paint_utility(
 
 def _make_room(figure: Any) -> None:
     """Moves the left sides of all axes to where the widest name beside them begins within the figure."""
+    # how wide a name is only its font tells, once it is drawn
     drawn = figure.get_tightbbox(figure.canvas.get_renderer()).x0 / figure.get_figwidth()
     first = max(LEFT_EDGE, LEFT_EDGE + MARGIN - drawn)
     for axes in figure.axes:

@@ -26,7 +26,7 @@ def draw(rows: Sequence[AttackFigure]) -> dict[str, bytes]:
 
 def _paint(figure: Any, rows: Sequence[AttackFigure]) -> None:
     names = list(dict.fromkeys(row.figure for row in rows))
-    decisive = names[min(1, len(names) - 1)]
+    decisive = names[min(1, len(names) - 1)]  # a TPR at few false positives if there is one, else the AUC
     order = [row.attack for row in sorted(rows, key=lambda row: -row.mean) if row.figure == decisive]
     height, margin = FOOT_MM + ROW_MM * len(order), 0.3
     width = (1 - margin) / len(names)

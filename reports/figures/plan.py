@@ -54,6 +54,6 @@ def _paint(figure: Any, rows: Sequence[PowerRow]) -> None:
             axes.plot([row.ceiling], [place], "|", color=COLOURS[Tone.CHANCE], markersize=11, markeredgewidth=1.2)
     names = [elide(f"{row.mechanism}, {row.game}: {row.estimator}", MOST_LETTERS) for row in rows]
     axes.set_yticks(range(len(rows)), names)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)  # upside down, since the first row is on top
     axes.set_xlim(0, end)
     axes.set_xlabel("ε. Blue: claimed. Red: caught from here on. Grey: the most that could be proven.")

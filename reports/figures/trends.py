@@ -31,7 +31,7 @@ class Point:
 def trend(points: Sequence[Point], alt: str) -> str:
     """The three figures over audits in their order, at equal distances; what is missing leaves a gap."""
     finite = [value for point in points for value in (point.claimed, point.proven, point.ceiling) if _finite(value)]
-    top = max((value for value in finite if value is not None), default=1.0) * 1.08 or 1.0
+    top = max((value for value in finite if value is not None), default=1.0) * 1.08 or 1.0  # zeros alone would make it 0
     lines = (
         (CEILING, "4 3", say("game_table.ceiling"), [(point.date, point.ceiling) for point in points], down),
         (CLAIMED, "", say("table.claimed"), [(point.date, point.claimed) for point in points], up),
@@ -55,7 +55,7 @@ def trend(points: Sequence[Point], alt: str) -> str:
 
 def _line(line: tuple[str, str, str, list[tuple[str, float | None]], object], place: int, top: float) -> str:
     colour, dash, name, values, words = line
-    runs: list[list[str]] = [[]]
+    runs: list[list[str]] = [[]]  # a missing figure ends a line and the next one begins another
     spots = ""
     for index, (date, value) in enumerate(values):
         if value is None or not _finite(value):
@@ -84,6 +84,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _ticks(top: float) -> list[float]:
+    # 1, 2, 5 or 10 times a power of ten, the smallest of them that gives five steps or fewer
     step = 10.0 ** math.floor(math.log10(top / 2))
     step *= next(factor for factor in (1, 2, 5, 10) if top / (step * factor) <= 5)
     return [step * count for count in range(int(top / step) + 1)]

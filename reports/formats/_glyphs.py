@@ -50,10 +50,11 @@ def _controls(value: Any) -> set[str]:
     return set().union(*(_controls(item) for item in inner))
 
 
+# only typst knows which characters it can set in PDF/A, so each is tried
 @functools.lru_cache(maxsize=4096)
 def _can_be_set(character: str) -> bool:
     typst = import_module("typst")
-    fonts = json.dumps(list(SERIF))[1:-1]
+    fonts = json.dumps(list(SERIF))[1:-1]  # without brackets a list of JSON is one of typst
     page = f'#set document(title: "x")\n#set text(font: ({fonts}))\n#"\\u{{{ord(character):x}}}"'
     options = {"pdf_standards": ["a-3a"], "ignore_system_fonts": True, "font_paths": [str(FONTS)], "timestamp": _DATE}
     try:

@@ -72,6 +72,7 @@ def written_form(event: Event) -> WrittenForm:
     """Return the form in which report.json holds an event."""
     noisy, rate = noisy_steps(event), sample_rate(event)
     plain = shape(event)[:2] == (Repeated, PoissonSampled) and is_non_private(event)
+    # the flat forms have no field for a unit, so any other unit is written as a tree
     if unit(event) == "example" and noisy is not None:
         return DpSgd(
             noise_multiplier=noisy.noise_multiplier, clip_norm=noisy.clip_norm, sample_rate=noisy.sample_rate, steps=noisy.steps

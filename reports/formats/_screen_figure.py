@@ -36,8 +36,8 @@ def compact(svg: bytes, prefix: str) -> str:
     Each marker becomes a line at its place, lines lose the points that no one could see, coordinates are written as the
     distance from the last; only the identifiers that are referred to stay, each behind `prefix`.
     """
-    root = Tree.fromstring(svg)
-    for parent in list(root.iter()):
+    root = Tree.fromstring(svg)  # written by matplotlib a moment ago, so it is no hostile XML
+    for parent in list(root.iter()):  # all of them first, since elements are removed on the way
         for child in [child for child in parent if child.tag in (f"{SVG}metadata", f"{SVG}style")]:
             parent.remove(child)
     marks = {item.get("id", ""): item.get("d", "") for item in root.iter(f"{SVG}path") if item.get("id")}
@@ -85,6 +85,7 @@ class _Source:
         """Return True if part of a path is outside of the box that it refers to."""
         first, top, right, bottom = self.clips[reference[5:-1]]
         points = [point for _, run in parts for point in run]
+        # one step of tolerance: a line that ends on the frame is rounded beyond it, and needs no clip
         return not all(first - 1 <= x <= right + 1 and top - 1 <= y <= bottom + 1 for x, y in points)
 
 
@@ -219,13 +220,14 @@ def _corners(line: list[tuple[int, int]]) -> list[tuple[int, int]]:
         return line
     points = np.array(line, dtype=np.float64)
     keep = {0, len(line) - 1}
-    open_runs = [(0, len(line) - 1)]
+    open_runs = [(0, len(line) - 1)]  # a stack, as a line may have more corners than Python allows calls inside calls
     while open_runs:
         first, last = open_runs.pop()
         if last - first < 2:
             continue
         along = points[last] - points[first]
         offset = points[first + 1 : last] - points[first]
+        # at least 1 below the line, since a closed run ends where it begins
         share = np.clip(offset @ along / max(float(along @ along), 1.0), 0.0, 1.0)
         distance = np.hypot(*(offset - share[:, None] * along).T)
         if distance.max() > TOLERANCE:
@@ -245,7 +247,7 @@ def _path_text(parts: list[Part]) -> str:
         elif command == "z":
             text += "z"
         else:
-            moves = [(a - x, b - y) for a, b in points]
+            moves = [(a - x, b - y) for a, b in points]  # all points of a curve count from where its command begins
             x, y = points[-1]
             text += _move_text(command.lower(), moves)
     return text
@@ -260,6 +262,7 @@ def _move_text(command: str, moves: list[tuple[int, int]]) -> str:
 
 def _pair(move: tuple[int, int], first: bool) -> str:
     lhs, right = _number(move[0]), _number(move[1])
+    # a minus sign separates two numbers as well as a space
     return ("" if first or lhs.startswith("-") else " ") + lhs + ("" if right.startswith("-") else " ") + right
 
 

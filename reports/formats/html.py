@@ -149,6 +149,7 @@ def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
 
 
 def _frame(drawing: str, block: page.Figure) -> str:
+    # for a screen reader the drawing is one picture with a sentence, not its hundreds of texts
     labels = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
     return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 

@@ -62,7 +62,7 @@ def _type_bounds(result: dict[str, Any]) -> None:
     for bound in (*rows, *verdict_bounds):
         _type(bound, bound.get("family"), void)
     for curve in _objects(result.get("bound_trajectories")):
-        estimator = str(curve.get("label")).rpartition(", ")[2].partition(" ")[0]
+        estimator = str(curve.get("label")).rpartition(", ")[2].partition(" ")[0]  # labels are "scorer, estimator ..."
         family = families.get(estimator)
         if family is not None:
             curve["family"] = family
@@ -111,6 +111,7 @@ def from_json(data: bytes) -> AuditReport:
         DataError: not JSON, another schema version, an unknown or missing field, or a value of a wrong type.
     """
     try:
+        # our own numbers: thousands of digits take Python quadratic time, and 1e999 would be read as infinite
         plain = json.loads(data, parse_constant=_refuse_number, parse_int=_whole, parse_float=_finite)
         json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError) as error:
@@ -235,7 +236,7 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     hints = field_types(kind)
     try:
         return kind(**{name: _decode(item, hints[name], f"{location}.{name}") for name, item in value.items()})
-    except DataError:
+    except DataError:  # it names its own place already
         raise
     except AuditError as error:  # a value that the class itself refuses
         raise DataError(f"{FILE}: {location}: {error}") from error
@@ -264,7 +265,7 @@ def _scalar(value: Any, kind: Any, location: str) -> Any:
         if isinstance(value, str) and value in typing.get_args(kind):
             return value
         raise DataError(f"{FILE}: {location} is {value!r:.60}; expected one of {', '.join(typing.get_args(kind))}")
-    elif type(value) is kind:
+    elif type(value) is kind:  # not isinstance: True is an int
         return value
     raise DataError(f"{FILE}: {location} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
 

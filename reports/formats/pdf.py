@@ -31,6 +31,7 @@ TEMPLATE_WORDS = tuple(
 STANDARDS = ("a-3a", "ua-1")
 MOST_BYTES = 256 * 2**20  # of an attached report; a hostile PDF cannot unpack to more
 _LANGUAGE = re.compile(rb"<dc:language><rdf:Bag><rdf:li>([A-Za-z-]{2,20})</rdf:li>")
+# repeats are bounded, so that a search of a hostile file takes no more than its length
 _ATTACHMENT = re.compile(rb"/Type ?/EmbeddedFile[^>]{0,200}?/Subtype ?/application#2Fjson[ -~\s]{0,200}?>>\s?stream\r?\n")
 
 
@@ -72,7 +73,7 @@ def section_pages(report: AuditReport) -> dict[str, int]:
         return json.loads(typst.query(template, f"<{SECTIONS}>", field="value", **options))
 
     (places,) = _set(report, sections(translated(report)), True, query)
-    return {place["title"]: int(place["page"]) for place in reversed(places)}
+    return {place["title"]: int(place["page"]) for place in reversed(places)}  # of equal titles the first page
 
 
 def attachment(document: bytes) -> bytes:
@@ -86,7 +87,7 @@ def attachment(document: bytes) -> bytes:
     attachments = list(_ATTACHMENT.finditer(document))
     if len(attachments) != 1:
         raise DataError(f"the PDF has {len(attachments)} attached JSON files; expected one, report.json, as audit writes it")
-    unpack = zlib.decompressobj()
+    unpack = zlib.decompressobj()  # an object stops at a limit; zlib.decompress unpacks all that a bomb holds
     try:
         return unpack.decompress(document[attachments[0].end() :], MOST_BYTES)
     except zlib.error as error:
@@ -171,7 +172,7 @@ def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callab
         try:
             return attempt(document)
         except typst.TypstError as error:
-            lacking = _glyphs.lacking(document)
+            lacking = _glyphs.lacking(document)  # after a refusal only: each unusual character costs a compilation
             if not lacking:
                 raise _refusal(error) from error
         try:
@@ -183,6 +184,7 @@ def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callab
 def _lay_out(root: Path, report: AuditReport, pages: Sequence[Section], whole: bool) -> None:
     """Write what the template reads beside its content: figures, and the attached files of a whole report."""
     (root / "figures").mkdir()
+    # drawing takes longest, and pages such as the annex hold no figure
     has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
     for drawing in figures.drawings(translated(report)).values() if has_figures else ():
         (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
@@ -190,7 +192,7 @@ def _lay_out(root: Path, report: AuditReport, pages: Sequence[Section], whole: b
         (root / report_json.FILE).write_bytes(report_json.to_json(report))
     if whole and report.config:
         (root / CONFIG).write_text(report.config, encoding="utf-8")
-    (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())
+    (root / TEMPLATE.name).write_bytes(TEMPLATE.read_bytes())  # a copy, as typst reads nothing outside of its root
 
 
 def _refusal(error: Exception) -> OutputError:

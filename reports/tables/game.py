@@ -80,7 +80,7 @@ def estimates(game: GameResult) -> Table | None:
 
 def _absence(point: TprAtFpr, nonmembers: int) -> tuple[str, str]:
     """Return why a rate is not there: finer than one nonmember, or withheld because it speaks of a few records."""
-    if point.target_fpr * nonmembers < 1 - 1e-9:
+    if point.target_fpr * nonmembers < 1 - 1e-9:  # a product such as 0.001 * 1000 may round to below 1
         return say("game_table.not_resolved"), say("game_table.finest_1_in", count=count(nonmembers))
     return say("game_table.withheld"), say("game_table.few_records")
 
@@ -103,7 +103,7 @@ def rates(game: GameResult, with_claim: bool) -> Table:
         "game_table.attack >FPR:0.5 >TPR:0.75 >game_table.interval:1.1 >unclaimed.members_found:1 "
         ">game_table.false_positives:1 >game_table.allowed:0.6"
     )
-    last = None if with_claim else -1
+    last = None if with_claim else -1  # "allowed" is the last column
     return Table(
         caption=say(
             "game_table.share_of_members_found_at", confidence=confidence(min(attack.roc.confidence for attack in game.attacks))

@@ -37,6 +37,7 @@ class Language(Protocol):
     spaceless: str
 
 
+# no global: threads and tasks may render reports in two languages at the same time
 _CURRENT: ContextVar[Language | None] = ContextVar("language", default=None)
 
 
@@ -115,6 +116,7 @@ def recorded(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _translated(tag: str, text: str) -> str:
+    # `tag` is the key of the cache alone: the language is the current one
     translation = current().recorded.get(text)
     if translation is not None:
         return translation
@@ -137,5 +139,6 @@ def _patterns(tag: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def _pattern(english: str) -> re.Pattern[str]:
     pieces = _SLOT.split(english)
+    # a split by a pattern with one group has what the group matched at odd places
     parts = [f"(?P<{piece}>.+?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)]
     return re.compile("".join(parts), re.DOTALL)

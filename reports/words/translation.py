@@ -48,6 +48,7 @@ def translated(report: AuditReport) -> AuditReport:
     return _translated(report, current().tag) if current().recorded else report
 
 
+# every format of one rendering asks for the same report
 @lru_cache(maxsize=2)
 def _translated(report: AuditReport, tag: str) -> AuditReport:
     """The report in the language of that tag, which is the current one."""
@@ -64,7 +65,7 @@ def _walk(value: Value) -> Value:
     for field in dataclasses.fields(value):
         inner = getattr(value, field.name)
         new = _recorded(inner) if field.name in texts else _walk(inner)
-        if new is not inner:
+        if new is not inner:  # parts without words stay the same objects: nearly all of a report
             fields[field.name] = new
     return dataclasses.replace(value, **fields) if fields else value
 

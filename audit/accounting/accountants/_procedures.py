@@ -42,7 +42,7 @@ def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event
         return event
     if min(noises, default=1.0) == 0:
         return event
-    release = tuple(Gaussian(noise_multiplier=noise / 2) for noise in noises)
+    release = tuple(Gaussian(noise_multiplier=noise / 2) for noise in noises)  # two clip norms are half of the multiplier
     return PoissonSampled(mechanism=Composed(parts=release), sample_rate=event.batch / event.population)
 
 
@@ -75,7 +75,7 @@ def _cyclic(event: deployed_procedures.CyclicPoisson, adjacency: Adjacency) -> E
         length = math.hypot(*event.coefficients[: int(event.steps) - start])
         turns.append(Gaussian(noise_multiplier=event.noise_multiplier / length, unit=event.unit) if length else None)
     samples = [PoissonSampled(mechanism=turn, sample_rate=event.sample_rate) for turn in turns if turn is not None]
-    counts = {step: samples.count(step) for step in dict.fromkeys(samples)}
+    counts = {step: samples.count(step) for step in dict.fromkeys(samples)}  # accountants compose equal steps at once
     return Composed(parts=tuple(Repeated(mechanism=step, count=count) for step, count in counts.items()))
 
 
@@ -113,7 +113,7 @@ def _aggregate(event: deployed_procedures.SubsampleAggregate, adjacency: Adjacen
 
 def _with_answer_replaced(event: Event) -> Event:
     if isinstance(event, IntegerNoise):
-        return replace(event, noise_multiplier=event.noise_multiplier / 2, sensitivity=2 * event.sensitivity)
+        return replace(event, noise_multiplier=event.noise_multiplier / 2, sensitivity=2 * event.sensitivity)  # the scale stays
     if isinstance(event, Gaussian | Laplace):
         return replace(event, noise_multiplier=event.noise_multiplier / 2)
     return event

@@ -126,6 +126,7 @@ class Npy:
                 raise DataError(f"{place} holds {array.dtype} {array.shape}; expected numbers, ({count}, ...), a row a label")
             if self.whole_numbers and array.dtype.kind == "f":
                 raise DataError(f"{place} has type {array.dtype}; data.whole_numbers asks for integers")
+            # beside real numbers it becomes float32, which large integers do not survive
             if array.dtype.kind != "f" and not are_whole:
                 refuse_large(array, str(place))
         return [MappedFile.at(place, (count, int(np.prod(array.shape[1:])))) for place, array in arrays.items()]

@@ -161,9 +161,10 @@ class Table:
     def _class_names(self, frames: list[tuple[Path, Any]]) -> list[str]:
         if self.classes is not None:
             return [str(name) for name in self.classes]
+        # of the table to train on: no other class can be learnt
         names = {name for place, frame in frames[:1] for name in self._label_text(frame, place)}
         numbers = all(name.lstrip("-").isdecimal() for name in names)
-        return sorted(names, key=int) if numbers else sorted(names)
+        return sorted(names, key=int) if numbers else sorted(names)  # as numbers: 10 comes after 9
 
     def _label_text(self, frame: Any, place: Path) -> list[str]:
         column = frame[self.label]
@@ -177,6 +178,7 @@ class Table:
                 f"{place}: label column '{self.label}' holds numbers that are not integers; "
                 "expected class names (for a continuous target set 'task: regression')"
             )
+        # 1.0 and 1 are one class, however a table was written
         text = column.astype("int64").astype(str) if column.dtype.kind == "f" else column.astype(str)
         return [value.strip().removesuffix(self.label_suffix) for value in text]
 
@@ -225,6 +227,7 @@ class Table:
 
 def _spans(columns: list[str], values: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
     """The features that each column becomes."""
+    # a numeric column is one feature, as "1" has one letter
     ends = np.cumsum([len(values.get(name, "1")) for name in columns]).tolist()
     return {name: (end - len(values.get(name, "1")), end) for name, end in zip(columns, ends, strict=True)}
 

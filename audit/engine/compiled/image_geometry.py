@@ -143,16 +143,18 @@ def _pooled(kind: str, channels: int, windows: tuple[tuple[Window, ...], ...]) -
 def _windows(size: int, kernel: int, stride: int, padding: int, *, ceil: bool, whole: bool) -> tuple[Window, ...]:
     """Return the windows of pooling along one axis; with `whole` an average counts the margin."""
     count = (size + 2 * padding - kernel + (stride - 1 if ceil else 0)) // stride + 1
-    if ceil and (count - 1) * stride >= size + padding:
+    if ceil and (count - 1) * stride >= size + padding:  # torch drops a window that begins in the far margin
         count -= 1
     windows = []
     for start in range(-padding, count * stride - padding, stride):
         first, last = max(start, 0), min(start + kernel, size)
+        # rounded up, the last window may reach beyond the margin, which no average counts
         windows.append(Window(first, last, min(start + kernel, size + padding) - start if whole else last - first))
     return tuple(windows)
 
 
 def _adaptive(size: int, count: int) -> tuple[Window, ...]:
+    # torch's rule: from the floor of one edge to the ceiling of the next, so neighbours may overlap
     parts = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
     return tuple(Window(start, stop, stop - start) for start, stop in parts)
 

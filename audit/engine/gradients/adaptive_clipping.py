@@ -96,10 +96,11 @@ class AdaptiveNorms:
         self, options: Quantile, mechanism: NoisySteps, expected_batch: float, seeds: tuple[Seed, ...], like: Tensor
     ) -> None:
         self._options = options
-        self._expected_batch = max(expected_batch, 1e-300)
+        self._expected_batch = max(expected_batch, 1e-300)  # a divisor, though no record may be expected
         self.count_noise = options.noise_on_count(mechanism, expected_batch)
         self.multiplier = noise_on_sum(mechanism.noise_multiplier, self.count_noise)
         self.norms = torch.full((len(seeds), 1), mechanism.clip_norm, dtype=like.dtype, device=like.device)
+        # drawn on the host before the first step, so that no device or arrangement changes them
         self._noise_draws = torch.stack([_normal(seed, mechanism.steps) for seed in seeds], dim=1).to(like.device)
         self._halves = torch.zeros(len(seeds), dtype=torch.float64, device=like.device)
         self._step = 0

@@ -139,7 +139,7 @@ class EnsembleReader:
         models, count = self._models, self._count
         scratch = torch.zeros_like(models.flat)
         values = np.empty((count, len(records)), dtype=np.float32)
-        for part in _parts(len(records), min(64, self._fitting)):
+        for part in _parts(len(records), min(64, self._fitting)):  # a gradient of each record takes more than its outputs
             flat_inputs, rows = self._fold(records.inputs[part])
             if models.random:
                 models.begin([Seed(0)] * count)
@@ -179,6 +179,7 @@ class EnsembleReader:
             )
             lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last[0]) else 0.0)
             slopes = signals.log_output_gradient_norm(out, records.labels[part])
+            # a product of two norms, in logarithms: those of sure predictions are too small for differences of probabilities
             norms[:, part] = np.exp(slopes + 0.5 * np.log(np.maximum(lengths, np.finfo(np.float64).tiny)))
             narrow = _narrow(inside)
             features = np.empty((*norms.shape, narrow.shape[2]), dtype=np.float32) if features is None else features
@@ -210,6 +211,7 @@ class EnsembleReader:
         joint = torch.cat([layer_output for _, layer_output in own]).view(*out.shape[:2], -1)
         if joint.shape != out.shape:
             return None
+        # softmax ignores a constant of each record, so a log-softmax behind the layer may differ by one
         is_logits = torch.allclose(joint - joint[..., :1], out - out[..., :1], rtol=1e-4, atol=1e-5, equal_nan=True)
         return last if is_logits and len(last) == len(self._modules) else None
 

@@ -62,6 +62,7 @@ class RecordGradients:
         finally:
             for hook in hooks:
                 hook.remove()
+        # in the outputs of layers: a parameter's own gradient would come summed over the records
         slopes = torch.autograd.grad(values.sum(), [call.output for call in calls], allow_unused=True)
         gradients: dict[str, Tensor] = {}
         for call, slope in zip(calls, slopes, strict=True):
@@ -98,7 +99,7 @@ def _note(path: str, calls: list[_Call]) -> Callable[..., None]:
                 f"layer '{path}' ({type(layer).__name__}) takes more than one tensor or gives none, so its records cannot be "
                 f"told apart; {INSTEAD}"
             )
-        if output.requires_grad:
+        if output.requires_grad:  # nothing comes back to a layer before all trained ones
             calls.append(_Call(path=path, layer=layer, inputs=inputs[0].detach(), output=output))
 
     return note
@@ -106,9 +107,9 @@ def _note(path: str, calls: list[_Call]) -> Callable[..., None]:
 
 def _rule(path: str, layer: nn.Module) -> Rule:
     for kind, rule in _RULES.items():
-        if type(layer) is kind:
+        if type(layer) is kind:  # a subclass may compute something else
             return rule
-    if type(layer).__name__ == "Conv1D" and hasattr(layer, "nf"):
+    if type(layer).__name__ == "Conv1D" and hasattr(layer, "nf"):  # GPT-2's linear layer, known by name to spare an import
         return _transposed_linear
     if any(True for _ in layer.children()):
         raise UnsupportedMechanism(
@@ -141,7 +142,7 @@ def _embedding(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Ten
     total.scatter_add_(1, rows.unsqueeze(-1).expand(*rows.shape, weight.shape[1]), after)
     padding: Any = layer.padding_idx
     if padding is not None:
-        total[:, padding] = 0.0
+        total[:, padding] = 0.0  # torch never trains the row of the padding
     return {"weight": total}
 
 

@@ -232,6 +232,7 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
         )
     with torch.no_grad():
         for parameter in module.parameters():
+            # functional_call below brings the old values; only code that holds parameters elsewhere sees those moved here
             parameter.add_(step_off(parameter, torch.Generator().manual_seed(1)) if parameter.requires_grad else 0)
     try:
         if not alike(read_output({**parameters, **fresh()}), first):

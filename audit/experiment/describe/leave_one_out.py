@@ -191,6 +191,7 @@ def calibrate(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrat
         null = result.values[other_rows][~result.included[other_rows]]
         if nominal_fpr * len(null) < 1:
             raise DataError(f"{len(null)} non-members of other models cannot set a threshold at rate {nominal_fpr:g}")
+        # no more than the intended share is strictly above it, whatever is tied
         threshold = np.sort(null)[::-1][int(nominal_fpr * len(null))]
         members, nonmembers = _split(values, coins)
         rates.append((np.mean(nonmembers > threshold), np.mean(members > threshold)))
@@ -228,6 +229,7 @@ class _Rivals:
     def reference(self, row: int) -> View:
         """All others; the view before this one changes with it."""
         for array, remainder in self._pairs.values():
+            # rows between the old gap and the new one move by one place; all others are right already
             if row > self._row:
                 remainder[self._row : row] = array[self._row : row]
             else:
@@ -273,6 +275,7 @@ def _overlaps(flags: Array, included: Array) -> tuple[float, float]:
             union = np.sum(first_flags | two)
             if union:
                 overlaps.append(np.sum(first_flags & two) / union)
+                # two lists at random: the share that both name, over the share that either names
                 chance_overlap = first_flags.mean() * two.mean()
                 chances.append(chance_overlap / (first_flags.mean() + two.mean() - chance_overlap))
     return mean(np.array(overlaps)), mean(np.array(chances))

@@ -120,6 +120,7 @@ class _Comparison:
 
     def _score(self, name: str, attack: Attack, row: int) -> Array:
         """Scores of one target, without its coins, against the models after it in order."""
+        # the next ones in a circle, so that every model is a reference equally often
         near = (row + 1 + np.arange(self.references)) % len(self.models)
         keys = reading.view_keys(attack.needs)
         signals = {key: array for key, array in self._signals(attack).items() if key in keys}

@@ -52,6 +52,7 @@ class Users:
 
     def draw_records(self, random: np.random.Generator) -> Array:
         """A record of each user, drawn at random, `(count,)`."""
+        # the first of a user's records in a random order of all is a random one of them
         order = random.permutation(len(self.codes))
         return np.asarray(order[np.unique(self.codes[order], return_index=True)[1]])
 
@@ -108,7 +109,7 @@ def first_occurrences(units: Array) -> Array:
     [0, 1, 0]
     """
     _, first, codes = np.unique(units, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[codes])
+    return np.asarray(np.argsort(np.argsort(first))[codes])  # the rank of each user's first record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -69,7 +69,7 @@ class StoppingRule:
         )
 
     def _process(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
-        claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
+        claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]  # no evidence refutes an infinite claim
         watches = [
             estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence, attacks=self.attacks)
             for estimator in self.estimators

@@ -117,7 +117,7 @@ class NoiseTruncated(DpSgdStep):
     noise_share = 0.0
 
     def noise(self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: Generator) -> Tensors:
-        deviation = noise_multiplier * clip_norm / 0.8796
+        deviation = noise_multiplier * clip_norm / 0.8796  # the standard deviation of a normal law cut off at 2
         noise = {}
         for name, value in params.items():
             draw = torch.randn(value.shape, generator=generator)
