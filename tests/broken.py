@@ -26,7 +26,7 @@ def honest(job: TrainingJob, progress: Progress, **changes: float) -> Ensemble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfNoise:
-    """Adds half of the noise that was accounted for; `admits` says whether its own log shows it."""
+    """Adds half of the noise that was accounted for; its own log shows it if it `admits`."""
 
     admits: bool = True
 

@@ -22,7 +22,7 @@ from audit.trainers.federated import FederatedTrainer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken(FederatedTrainer):
-    """The real trainer around federations with one defect; its log says that all is well unless it `admits` what was done."""
+    """The real trainer around federations with one defect; its log says that all is well if it does not `admit`."""
 
     federations: ClassVar[type[Federations]] = Federations
 

@@ -41,11 +41,11 @@ class Rates:
 
 # what each folder reached; lower a limit if a change improves on it, never raise one
 LIMITS = {
-    "audit": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.016),
-    "attacks": Rates(where=2.5, conditions=4.0, phrases=1.0, vague=3.5, of=2.0, comments=0.010),
-    "reports": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.008),
-    "tests": Rates(where=2.5, conditions=5.0, phrases=5.5, vague=4.5, of=155.0, comments=0.010),
-    "benchmarks": Rates(where=2.5, conditions=4.0, phrases=3.5, vague=12.5, of=8.0, comments=0.011),
+    "audit": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.018),
+    "attacks": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=2.0, comments=0.020),
+    "reports": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.015),
+    "tests": Rates(where=2.5, conditions=5.5, phrases=1.0, vague=3.5, of=155.0, comments=0.010),
+    "benchmarks": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.011),
 }
 
 

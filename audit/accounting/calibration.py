@@ -142,6 +142,7 @@ class _Bracket:
     excess_high: float
 
     def done(self, tolerance: float) -> bool:
+        # a claim may jump over the tolerance: then both ends meet
         return self.excess_high >= math.log1p(-tolerance) or self.high <= self.low * (1 + 1e-9)
 
     def next(self, tolerance: float, *, halve: bool) -> float:
@@ -150,7 +151,7 @@ class _Bracket:
         if not halve and math.isfinite(self.excess_low) and math.isfinite(self.excess_high):
             target = math.log1p(-tolerance / 2)  # just inside the budget
             share = (self.excess_low - target) / (self.excess_low - self.excess_high)
-        share = min(max(share, 0.01), 0.99)
+        share = min(max(share, 0.01), 0.99)  # or a flat curve would stall at one end
         return math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
 
     def narrow(self, argument: float, excess: float) -> _Bracket:
@@ -163,7 +164,7 @@ def _narrower(bracket: _Bracket, excess: Excess, tolerance: float) -> _Bracket:
     for turn in range(_EVALUATIONS):
         if bracket.done(tolerance):
             break
-        argument = bracket.next(tolerance, halve=turn % 3 == 2)
+        argument = bracket.next(tolerance, halve=turn % 3 == 2)  # every third turn by halves, which ends for any curve
         bracket = bracket.narrow(argument, excess(argument))
     return bracket
 

@@ -17,7 +17,7 @@ from audit.core.event_forms import kinds_by_name
 from audit.core.events import Composed, Event, Repeated, dp_sgd, sgd
 
 MOST_CHARACTERS = 100_000
-_LARGEST_POWER = 64
+_LARGEST_POWER = 64  # 9**9**9 would compute for hours
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -61,7 +61,7 @@ def _short(text: str) -> str:
 
 def _value(node: ast.expr) -> Any:
     match node:
-        case ast.Constant(value=bool()):
+        case ast.Constant(value=bool()):  # True is an int
             pass
         case ast.Constant(value=value) if isinstance(value, int | float | str):
             return value
@@ -93,7 +93,7 @@ def _combination(node: ast.BinOp, first: Any, second: Any) -> Any:
             raise ConfigError(f"column {node.col_offset + 1}: an exponent above {_LARGEST_POWER}")
         return _OPERATORS[symbol](first, second)
     if symbol is ast.Add and isinstance(first, Event) and isinstance(second, Event):
-        before = first.parts if isinstance(first, Composed) else (first,)
+        before = first.parts if isinstance(first, Composed) else (first,)  # a + b + c is one composition of three
         return Composed(parts=(*before, second))
     if symbol is ast.Mult and isinstance(first, Event) != isinstance(second, Event):
         event, count = (first, second) if isinstance(first, Event) else (second, first)

@@ -114,6 +114,7 @@ def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
         digits = [(flat == rounding(flat)).mean(axis=1) for rounding in ROUNDINGS]
     summaries = np.stack([flat.mean(axis=1), flat.std(axis=1), flat.min(axis=1), flat.max(axis=1)], axis=1)
     if flat.shape[1] > COMPONENTS:
+        # a seed of 32 bits, as scikit-learn takes
         solver = PCA(COMPONENTS, svd_solver="randomized", random_state=seed.integer() % 2**32)
         flat = solver.fit_transform(flat) if len(flat) > COMPONENTS else flat[:, :COMPONENTS]
     blocks = [_standardise(flat), _standardise(summaries), _standardise(np.stack(digits, axis=1))]
@@ -165,6 +166,7 @@ def _left_out(features: Array, targets: Array, penalty: float) -> Array:
     basis, sizes, _ = np.linalg.svd(features, full_matrices=False)
     weight = sizes**2 / (sizes**2 + penalty * len(features))
     own = (basis**2 @ weight)[:, None]
+    # leaving a record out in closed form: the hat matrix' diagonal is what its own target adds to its prediction
     prediction = (basis @ (weight[:, None] * (basis.T @ targets)) - own * targets) / (1 - own)
     return np.asarray(prediction - prediction.mean(axis=0))
 
@@ -179,7 +181,7 @@ def _trees(features: Array, member: Array, seed: Seed, generator: np.random.Gene
         trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=seed.integer() % 2**32)
         trees.fit(features[train], member[train])
         tests.append(_rank_test(trees.predict_proba(features[test])[:, 1], member[test], generator))
-    return float(np.mean([auc for auc, _ in tests])), min(1.0, sum(p for _, p in tests))
+    return float(np.mean([auc for auc, _ in tests])), min(1.0, sum(p for _, p in tests))  # twice the mean of two p-values
 
 
 def _rank_test(values: Array, member: Array, generator: np.random.Generator | None) -> tuple[float, float]:
@@ -192,4 +194,5 @@ def _rank_test(values: Array, member: Array, generator: np.random.Generator | No
     if generator is None:
         return float(auc), 1.0
     permutation_sums = np.array([generator.permutation(ranks)[:members].sum() for _ in range(PERMUTATIONS)])
+    # the order that was seen is one of the permutations, so that no p-value is 0
     return float(auc), float((1 + np.count_nonzero(permutation_sums >= rank_sum)) / (1 + PERMUTATIONS))

@@ -44,6 +44,7 @@ class Secrets:
         >>> Secrets(kind="attribute", prior=np.array([[0.5, 0.5]])).draw(np.array([0.7])).tolist()
         [False, True]
         """
+        # the last sum may round to below 1, and a number above it would draw no value
         steps = np.cumsum(self.prior, axis=1)[:, :-1]
         drawn = (np.asarray(uniforms)[..., None] >= steps).sum(axis=-1)
         is_drawn = drawn[..., None] == np.arange(self.choices)

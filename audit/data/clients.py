@@ -39,6 +39,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
     rows_by_client: list[list[int]] = [[] for _ in range(clients)]
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
+        # sums of shares are rounded, not shares, so that every record is dealt out once
         ends = np.floor(np.cumsum(generator.dirichlet(np.full(clients, concentration))) * len(rows) + 0.5).astype(int)
         for client, part in enumerate(np.split(rows, ends[:-1])):
             rows_by_client[client].extend(part.tolist())

@@ -124,7 +124,7 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
         raise ObservationError("the answer has no 'prompt_logprobs': the server ignores that key")
     tokens, values = [], []
     for number, row in enumerate(rows):
-        if row is None and number == 0:
+        if row is None and number == 0:  # nothing precedes the first token
             continue
         entries = list(row.values()) if isinstance(row, dict) else []
         if len(entries) != 1 or not isinstance(entries[0], dict):

@@ -86,6 +86,7 @@ def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
     """
     present = labels >= 0
     log_shares = outputs.unflatten(1, (labels.shape[1], -1)).log_softmax(2)
+    # -1 is no index: places without a record are read anywhere, and left out of the mean
     losses = -log_shares.gather(2, labels.clamp(min=0).long().unsqueeze(2)).squeeze(2)
     means: Tensor = (losses * present).sum(1) / present.sum(1)
     return means
@@ -109,6 +110,7 @@ def find_loss(name: str) -> RecordLoss:
 
 def input_tensor(inputs: Any, dtype: torch.dtype) -> Tensor:
     """Records as a model takes them: whole numbers (categories, tokens) as int64, all others as `dtype`."""
+    # a copy, as torch shares memory and must not write into an array that is read only
     values = torch.from_numpy(np.asarray(inputs) if isinstance(inputs, RecordArray) else np.array(inputs))
     return values.to(dtype) if values.is_floating_point() else values.long()
 

@@ -11,6 +11,7 @@ from audit.core.errors import DataError
 from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
 
 # Whether an ONNX file asks for other files: its tensors may name one, which the hash of the model would not cover.
+# fields of onnx.proto by their numbers, those through which a tensor can be reached
 _FIELDS = {
     "model": {7: "graph", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
@@ -27,7 +28,7 @@ _DEEPEST = 100
 def refuse_external(content: bytes, name: str) -> None:
     """Raise `DataError` if a tensor is in another file, or the fields cannot be read."""
     view = memoryview(content)
-    waiting = [("model", 0, len(view), 0)]
+    waiting = [("model", 0, len(view), 0)]  # a list and no recursion, whose depth a file could exhaust
     while waiting:
         kind, start, end, depth = waiting.pop()
         if depth > _DEEPEST:
@@ -47,7 +48,7 @@ def _fields(view: memoryview, position: int, end: int, name: str) -> Iterator[tu
     """Number of each field of a message, with its value or the place of its content."""
     while position < end:
         key, position = _varint(view, position, end, name)
-        form = key & 7
+        form = key & 7  # protobuf: the low three bits say how the value is written
         if form == 0:
             value, position = _varint(view, position, end, name)
             yield key >> 3, value
@@ -65,7 +66,7 @@ def _fields(view: memoryview, position: int, end: int, name: str) -> Iterator[tu
 
 def _varint(view: memoryview, position: int, end: int, name: str) -> tuple[int, int]:
     value = 0
-    for shift in range(0, 70, 7):
+    for shift in range(0, 70, 7):  # ten bytes hold 64 bits
         if position >= end:
             raise _damage_error(name)
         byte = view[position]
@@ -109,7 +110,7 @@ class Onnx(ConfinedFile):
         )
         failures: tuple[type[Exception], ...] = (ValueError, *(getattr(states, state) for state in names))
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
+        options.log_severity_level = 4  # fatal ones alone: all others are raised
         options.intra_op_num_threads = torch.get_num_threads()
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

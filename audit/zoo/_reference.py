@@ -44,7 +44,7 @@ def weighted_sum(gradients: Tensors, factors: Tensor) -> Tensors:
     total = {}
     for name, gradient in gradients.items():
         rows = gradient.flatten(1)
-        finite_rows = torch.where(factors[:, None] > 0, rows, torch.zeros_like(rows))
+        finite_rows = torch.where(factors[:, None] > 0, rows, torch.zeros_like(rows))  # 0 times infinity would be NaN
         total[name] = (factors[:, None] * finite_rows).sum(0).reshape(gradient.shape[1:])
     return total
 

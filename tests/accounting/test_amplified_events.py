@@ -196,7 +196,7 @@ def test_tuning_is_bounded_as_the_library_does(mean: int, shape: str) -> None:
 
 
 def test_pure_runs_stay_pure_and_the_worst_known_one_is_inside() -> None:
-    """A run answers 1 with chance p or p', and 1 is best; a geometric number of runs answers 0 only where all did."""
+    """A run answers 1 with chance p or p', and 1 is best; a geometric number of runs answers 0 only if all did."""
     low, high = bracket("Tuned(ApproximateDp(1.0, 0.0), 10, 1.0)", 1e-6)
     assert 2.5 < low <= high <= 3 * (1 + 1e-6)
     gamma = 0.1

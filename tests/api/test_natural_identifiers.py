@@ -1,4 +1,4 @@
-"""Identifiers that were random already: found, hidden among others of their law, and evidence only where a model knows them."""
+"""Identifiers that were random already: found, hidden among others of their law, and evidence only if a model knows them."""
 
 from __future__ import annotations
 

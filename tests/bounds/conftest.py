@@ -1,4 +1,4 @@
-"""The full coverage simulation takes hours: it runs only where `-m` names it."""
+"""The full coverage simulation takes hours: it runs only if `-m` names it."""
 
 from __future__ import annotations
 

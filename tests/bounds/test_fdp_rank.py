@@ -1,4 +1,4 @@
-"""What `fdp_rank` says where the scores fit no member of its family."""
+"""What `fdp_rank` says if the scores fit no member of its family."""
 
 from __future__ import annotations
 

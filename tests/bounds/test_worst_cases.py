@@ -351,7 +351,7 @@ def test_no_bettor_gains_on_average_from_a_true_claim(pairs: GroupPairs, chance:
 
 
 def test_evidence_along_copies_has_no_gaps() -> None:
-    """A weaker pair is refuted only where all stronger ones are: the bound is the end of an interval from 0."""
+    """A weaker pair is refuted only if all stronger ones are: the bound is the end of an interval from 0."""
     pairs = GroupPairs(delta=1e-2, copies=2)
     against, draw = betting_claims.along(pairs), np.random.default_rng(0)
     for _ in range(5):

@@ -62,7 +62,7 @@ def spin(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
 
 
 def fill(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """Take memory until there is none."""
+    """Take memory as if there were no end."""
     pieces = []
     while True:
         pieces.append(b"x" * 2**24)

@@ -46,10 +46,10 @@ class Stub(ThreadingHTTPServer):
     """The server.
 
     Attributes:
-        dies_after: answers, after which connections are cut; None for never.
+        dies_after: answers, after which connections are cut; never if None.
         delay: seconds before an answer.
         statuses: of the next answers, in place of good ones; `retry_after` is their header.
-        broken: every so-manieth answer is cut off; 0 for none.
+        broken: every so-manieth answer is cut off; none if 0.
         noise: standard deviation of the noise on log-probabilities; with each answer they fall by `drift`.
         chats: answers that the model knows, by the last message; `paths` what was asked.
         reshape: makes of an answer what other servers write, from it and its request; a text is a refusal.

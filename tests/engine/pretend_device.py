@@ -1,7 +1,7 @@
 """A pretended GPU: torch's device without data represents it, and every operation that mixes it with the CPU raises.
 
 A machine without a GPU can so run the whole device path and see tensors that were left behind on the CPU, which the CPU
-itself never shows. What a kernel computes is not tested: there are no numbers, and where code asks for one it is made up.
+itself never shows. What a kernel computes is not tested: there are no numbers, and if code asks for one it is made up.
 """
 
 from __future__ import annotations

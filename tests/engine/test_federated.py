@@ -45,7 +45,7 @@ CLIENTS = 7
 def job(
     *, noise: float | None = 0.0, clip_norm: float = 0.3, rate: float = 1.0, rounds: int = 3, canaries: int = 0, **changes: Any
 ) -> TrainingJob:
-    """Two federations on 40 records; without canaries that are planted unless `canaries` says how many."""
+    """Two federations on 40 records; with planted canaries if `canaries` says how many."""
     if noise is None:
         event = sgd(sample_rate=rate, steps=rounds, unit="client")
     else:

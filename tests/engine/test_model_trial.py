@@ -1,4 +1,4 @@
-"""A model is tried out once a run, and again wherever anything that training does not move is another."""
+"""A model is tried out once a run, and again if anything that training does not move is another."""
 
 from __future__ import annotations
 

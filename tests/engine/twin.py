@@ -15,7 +15,7 @@ from tests.engine import cases
 def slow_training(job: TrainingJob, model: int, *, whole_batches: bool = False) -> dict[str, np.ndarray]:
     """One model of `job` without noise, trained with plain modules and torch.optim on the sampler's batches.
 
-    With `whole_batches` the loss is of the batch as it is, else the sum of its examples' one by one.
+    If `whole_batches`, the loss is of the batch as it is, else the sum of its examples' one by one.
     """
     data = job.dataset
     clip_norm = None if job.noisy is None else job.noisy.clip_norm

@@ -1,4 +1,4 @@
-"""Seeds of runs: 128 bits from the system unless a config names one, and none that can be guessed for data of the user's."""
+"""Seeds of runs: 128 bits from the system if no config names one, and none that can be guessed for data of the user's."""
 
 from __future__ import annotations
 

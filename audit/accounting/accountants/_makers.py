@@ -39,7 +39,7 @@ def shares(event: MixtureOfGaussians) -> dict[float, float]:
 def mixture(event: MixtureOfGaussians, direction: Direction, log_tail: float) -> LossPair:
     by_shift, noise = shares(event), float(event.noise_multiplier)
     shifts, probabilities = np.array(list(by_shift)), np.array(list(by_shift.values()))
-    exponents = np.minimum(shifts**2 / noise**2, 700.0)
+    exponents = np.minimum(shifts**2 / noise**2, 700.0)  # e^710 is beyond all floats; the other limit below is smaller then
     spread = min(math.sqrt(float(probabilities**2 @ np.expm1(exponents))), float(shifts[-1]) / noise)
     return gaussian_mixture(noise, shifts, np.log(probabilities), direction, spread=spread, log_tail=log_tail)
 

@@ -181,6 +181,7 @@ def _fit_factor(group: Sequence[_Probe], method: Method) -> tuple[float, Method]
     None if no factor fits most answers.
     """
     kinds: tuple[tuple[str, float, Callable[[_Probe, float], float]], ...] = (
+        # divergences fall with the square of the noise
         ("noise", 1.0, lambda probe, log: probe.by(method, times=math.exp(-2 * log))),
         ("delta", 3.0, lambda probe, log: probe.by(method, delta=min(probe.question.delta * math.exp(log), 1 - 1e-9))),
         ("epsilon", 1.0, lambda probe, log: probe.by(method) * math.exp(-log)),

@@ -21,7 +21,7 @@ class Clipping:
             return ()
         largest = float(execution.largest_norm.max(initial=0.0))
         value = f"largest clipped gradient {largest:.6f} of the clip norm"
-        return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)
+        return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)  # up to rounding in single precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,9 +24,10 @@ class Noise:
         if accounted_noise is None:
             return ()
         noise = execution.noise_multiplier
-        error = accounted_noise / math.sqrt(2 * max(execution.noise_draws, 1))
+        error = accounted_noise / math.sqrt(2 * max(execution.noise_draws, 1))  # of a deviation of so many normal numbers
         off = float(np.abs(noise - accounted_noise).max())
         value = f"noise multiplier {noise.min():.4f} to {noise.max():.4f} realised, {accounted_noise:.4f} accounted"
+        # a ten-thousandth more, for sums in single precision
         return (row("noise", "Noise", value, off <= Z_LIMIT * error + 1e-4 * accounted_noise),)
 
 

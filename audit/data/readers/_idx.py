@@ -54,6 +54,7 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
     """The uint8 array `(n, ...)` of an idx file, gzipped or not, or `DataError` saying what is malformed."""
     try:
         stream: Any = gzip.GzipFile(fileobj=io.BytesIO(content)) if content[:2] == b"\x1f\x8b" else io.BytesIO(content)
+        # two zeros, 8 for unsigned bytes, the number of dimensions, then the size along each in 32 bits
         header = stream.read(4 + 4 * dimensions)
         if len(header) < 4 + 4 * dimensions or header[:4] != bytes((0, 0, 8, dimensions)):
             raise DataError(
@@ -61,10 +62,10 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
                 f"dimension(s), {bytes((0, 0, 8, dimensions)).hex()}"
             )
         shape = struct.unpack(f">{dimensions}I", header[4:])
-        size = int(np.prod(shape, dtype=object))
+        size = int(np.prod(shape, dtype=object))  # as Python's integers, which a hostile header cannot make wrap around
         if not 0 < size <= LARGEST:
             raise DataError(f"{name} announces shape {shape}; expected between 1 and {LARGEST} bytes")
-        body = stream.read(size + 1)
+        body = stream.read(size + 1)  # one byte more shows that a file is too long, without unpacking the rest
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{name} is not a whole gzip file ({error}); fetch or copy it again") from error
     if len(body) != size:

@@ -72,6 +72,7 @@ class Network:
     def operations(self) -> int:
         """Floating-point operations of one example: forward, signals back, its gradient."""
         products = multiplications(self.shape[0], self.stages)
+        # here the first linear layer sends its signal on
         linear = self.tail.operations + 2 * self.tail.sizes[0] * self.tail.sizes[1]
         return 2 * (3 * sum(products) - products[0]) + linear
 
@@ -161,7 +162,7 @@ class NetworkStruct(ctypes.Structure):
             stages=len(network.stages), layers=len(network.weights), vectors=tables.vectors, gradients=tables.gradients,
             packing=tables.packing, images=tables.images, list=tables.list, tail=ctypes.pointer(chain),
         )  # fmt: skip
-        struct.chain, struct.tables = chain, tables
+        struct.chain, struct.tables = chain, tables  # C reads their memory, which Python would free with them
         return struct
 
     def floats(self, cdll: ctypes.CDLL) -> int:

@@ -60,7 +60,7 @@ class Chain:
     def operations(self) -> int:
         """Floating-point operations of one example: forward, signals back, clipped sum."""
         products = [first * right for first, right in pairwise(self.sizes)]
-        return 2 * (3 * sum(products) - products[0])
+        return 2 * (3 * sum(products) - products[0])  # no signal goes back to the records themselves
 
 
 def find_chain(module: nn.Module) -> Chain | None:

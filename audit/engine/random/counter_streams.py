@@ -12,7 +12,7 @@ from torch import Tensor
 
 from audit.core.seeds import Seed
 
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)  # of the published generator, as are the increments
 _INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _WORD = 0xFFFFFFFF
@@ -109,7 +109,7 @@ class CounterStreams:
         if start % WORDS:
             raise ValueError(f"normal numbers from {start} on; expected a multiple of {WORDS}")
         words = self.words(steps, start // WORDS, -(-count // WORDS)).to(torch.float64)
-        radii = words[0::2].add(1.0).mul_(2.0**-32).log_().mul_(-2.0).sqrt_()
+        radii = words[0::2].add(1.0).mul_(2.0**-32).log_().mul_(-2.0).sqrt_()  # plus 1, as 0 has no logarithm
         angles = words[1::2].mul(2.0 * math.pi * 2.0**-32)
         pairs = torch.stack([radii * angles.cos(), angles.sin_().mul_(radii)], dim=1)  # (2, 2, steps, N, count / 4)
         return _in_order(pairs.flatten(0, 1))[..., :count]
@@ -129,7 +129,7 @@ class CounterStreams:
         bits has `(1 - v) <= (1 - rate)^k`: exact to rounding of double precision, which knows small v best, and so the
         small distances.
         """
-        values = self._numbers(steps, start, count).to(torch.float64).add_(0.5).mul_(2.0**-63)
+        values = self._numbers(steps, start, count).to(torch.float64).add_(0.5).mul_(2.0**-63)  # a half, so that none is 0
         distances = values.neg_().log1p_().div_(math.log1p(-rate)).floor_().add_(1.0)
         return distances.clamp_(max=limit).to(torch.int64)
 
@@ -144,7 +144,7 @@ class CounterStreams:
 def _last(rate: float) -> int:
     """Return the largest of 2^63 equally likely numbers that counts as a head."""
     numerator, denominator = rate.as_integer_ratio()
-    return -(-numerator * 2**63 // denominator) - 1
+    return -(-numerator * 2**63 // denominator) - 1  # in whole numbers: as floats products beyond 2^53 would be rounded
 
 
 def _in_order(values: Tensor) -> Tensor:

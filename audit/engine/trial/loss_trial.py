@@ -32,6 +32,7 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
                 "each label"
             )
         return
+    # in double precision, where a small effect of other records is above rounding
     leaf = outputs.detach().double().requires_grad_() if outputs.is_floating_point() else outputs
     full = _plain_values(loss, leaf, labels)
     rows = len(outputs)
@@ -86,6 +87,7 @@ def _trial_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | No
 
 
 def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tensor) -> None:
+    # a generator of its own leaves the stream of the training where it is
     order = torch.randperm(len(outputs), generator=torch.Generator().manual_seed(0))
     half = len(outputs) // 2
     trials: dict[str, tuple[list[Tensor], Tensor]] = {

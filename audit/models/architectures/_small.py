@@ -45,7 +45,7 @@ class Mlp:
         layers: list[nn.Module] = flatten(input_shape)
         for fan_in, fan_out in pairwise(widths):
             layers += [nn.Linear(fan_in, fan_out), activation(self.activation, "model.mlp")]
-        return nn.Sequential(*layers[:-1])
+        return nn.Sequential(*layers[:-1])  # no activation behind the outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Cnn:
         for count in positive_list(self.channels, "model.cnn.channels"):
             convolution = nn.Conv2d(planes, count, kernel, stride=2, padding=kernel // 2)
             layers += [convolution, activation(self.activation, "model.cnn")]
-            planes, height, width = count, (height + 1) // 2, (width + 1) // 2
+            planes, height, width = count, (height + 1) // 2, (width + 1) // 2  # of a stride of 2 with half a kernel of margin
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(planes * height * width, outputs))
 
 
@@ -155,7 +155,7 @@ class _Block(nn.Module):
 
     def __init__(self, planes: int, width: int, stride: int, groups: int) -> None:
         super().__init__()
-        self.norm1 = nn.GroupNorm(math.gcd(planes, groups), planes)
+        self.norm1 = nn.GroupNorm(math.gcd(planes, groups), planes)  # groups have to divide the channels
         self.conv1 = nn.Conv2d(planes, width, 3, stride=stride, padding=1, bias=False)
         self.norm2 = nn.GroupNorm(math.gcd(width, groups), width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)

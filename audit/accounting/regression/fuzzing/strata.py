@@ -72,13 +72,14 @@ def _one_sampling(draws: Draws) -> ClaimQuestion:
     """One step, at deltas at which a small rate is not yet free."""
     rate = draws.rate(1e-10)
     event = dp_sgd(noise_multiplier=draws.log_uniform(0.2, 5.0), clip_norm=1.0, sample_rate=rate, steps=1)
+    # from the rate on, delta alone pays for the record whenever it is drawn
     return ClaimQuestion(event=event, delta=rate * draws.log_uniform(1e-9, 0.1), adjacency=ADD_REMOVE)
 
 
 def _much_noise(draws: Draws) -> ClaimQuestion:
     """Noise beyond what anyone uses, over so many steps that it does not hide everything."""
     noise, rate = draws.log_uniform(20.0, 3000.0), 1.0 if draws.chance(0.5) else draws.log_uniform(0.01, 1.0)
-    steps = (noise / rate) ** 2 * draws.log_uniform(0.05, 5.0)
+    steps = (noise / rate) ** 2 * draws.log_uniform(0.05, 5.0)  # so that rate * sqrt(steps) / noise is 0.2 to 2.2
     event = dp_sgd(
         noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=int(min(max(steps, 1), 1e8 if rate == 1 else 1e6))
     )
