@@ -105,7 +105,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
             "generate": lambda table, seed: table,
             "training": pd.DataFrame({"a": range(30), "b": range(30)}),
             "epsilon": 1.0,
-            "canaries": 8,
+            "canaries": 40,  # of 8 coins all fall alike in one of 128 calls
             "references": 0,
         },
     ),
@@ -137,7 +137,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
             "generate": lambda texts, seed: texts,
             "texts": [" ".join(f"w{place + step}" for step in range(4)) for place in range(20)],
             "epsilon": 1.0,
-            "canaries": 8,
+            "canaries": 40,  # of 8 coins all fall alike in one of 128 calls
             "references": 0,
         },
     ),
