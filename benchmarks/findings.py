@@ -183,7 +183,7 @@ def _run_sections(page: Page) -> list[dict[str, Any]]:
 
 
 def make_environment(page: Page, folder: Path, release: str | None) -> Path:
-    """Return the interpreter of the library's own environment; it is made if it is not there.
+    """Return the interpreter of the library's own environment; it is made if it is not there, or was made of other packages.
 
     Raises:
         FileNotFoundError: the page needs another Python, which is not on the path.
@@ -193,7 +193,8 @@ def make_environment(page: Page, folder: Path, release: str | None) -> Path:
     install = [
         f"{page.library}=={release}" if release and part.startswith(f"{page.library}==") else part for part in page.install
     ]
-    if not (place / "ready").exists():
+    ready, packages = place / "ready", " ".join([*install, *page.alone])
+    if not ready.exists() or ready.read_text(encoding="utf-8") != packages:
         maker = shutil.which(f"python{page.python}") if page.python else sys.executable
         if maker is None:
             raise FileNotFoundError(f"{page.library} needs python{page.python}, which is not on the path")
@@ -201,7 +202,7 @@ def make_environment(page: Page, folder: Path, release: str | None) -> Path:
         subprocess.run([python, "-m", "pip", "install", "-q", *install], check=True)
         if page.alone:
             subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", *page.alone], check=True)
-        (place / "ready").touch()
+        ready.write_text(packages, encoding="utf-8")
     return python
 
 
