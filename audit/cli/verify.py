@@ -16,12 +16,14 @@ from audit.execution.report_fields import find_undecided
 from audit.execution.run_folder import SEED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from audit.core.results import AuditReport
     from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
 EXTERNAL = "report-external.json"
-PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
+SEVERAL = ("annex", "figures", "label", "registry")  # formats that write several files, or one of another name
 
 
 def verify(
@@ -45,7 +47,7 @@ def verify(
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
     numbers = check_numbers(source) if again else None
     problems += numbers.problems if numbers is not None else []
-    unchecked_words = ", ".join(_find_unchecked_words(audit_report, source)) if numbers is not None else ""
+    unchecked_words = ", ".join(_find_unchecked_words(audit_report, source, numbers.unread)) if numbers is not None else ""
     if as_json:
         answer = {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems}
         if numbers is not None:
@@ -74,22 +76,25 @@ def check_numbers(source: Path) -> NumberCheck:
     """
     from audit.cli import edition
     from audit.core.errors import AuditError
-    from audit.execution import recompute
+    from audit.execution import folder_contents, recompute
+    from audit.execution.report_fields import find_foreign
     from audit.experiment.line import again, consistency
     from reports.formats import json
 
     if not source.is_dir():
         raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
     try:
-        report, plain = load(source), strict_json.loads((source / "report.json").read_bytes())
+        report, plain = load(source), recompute.read(source)
         if plain["schema"] == report.schema and plain != strict_json.loads(json.to_json(report)):
             return recompute.NumberCheck(numbers=1, problems=["report.json: lacks fields that every report has"])
-        check = recompute.recompute(source)
+        check = recompute.recompute(source, plain)
+        check.problems += [*folder_contents.find_missing(source, report), *find_foreign(report.kind, plain)]
         for part in (consistency.contradictions, lambda report: again.differences(source, report)):
             if not check.problems:  # what follows from figures that differ already says nothing more, and takes longest
-                count, problems = part(report)
+                count, problems, unread = part(report)
                 check.numbers += count
                 check.problems += problems
+                check.unread += unread
         if (source / EXTERNAL).is_file() and (source / edition.KEY).is_file() and not check.problems:
             external_report = load(source / EXTERNAL)
             follows, _, _ = edition.make_edition(report, source, external_report.title)
@@ -99,32 +104,27 @@ def check_numbers(source: Path) -> NumberCheck:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
 
 
-def _find_unchecked_words(report: AuditReport, folder: Path) -> list[str]:
-    """Return what only a signature vouches for: nothing else in the folder decides it."""
+def _find_unchecked_words(report: AuditReport, folder: Path, unread: Sequence[str]) -> list[str]:
+    """Return what only a signature vouches for: nothing else in the folder decides it.
+
+    Args:
+        unread: what could not be written again, with the reason.
+    """
     from audit.cli import edition
 
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
-    has_bounds, has_log = any(result.all_bounds for result in report.mechanisms), (folder / "audit.log").is_file()
-    rows = find_undecided(report.kind, has_seed=has_seed, has_log=has_log, has_bounds=has_bounds)
+    has_bounds = any(result.all_bounds for result in report.mechanisms)
+    rows = find_undecided(report.kind, has_seed=has_seed, has_bounds=has_bounds)
     without_secret = (folder / EXTERNAL).is_file() and not (folder / edition.KEY).is_file()
-    return [f"figures of {EXTERNAL}"] * without_secret + list(rows)
+    return [*([f"figures of {EXTERNAL}"] * without_secret), *rows, *unread]
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     import reports
-    from audit.execution import run_folder
     from reports.formats import json, pdf
 
     if source.is_dir():
-        problems = run_folder.verify_folder(source)
-        differing = {line.partition(":")[0] for line in problems}
-        usual = reports.render(audit_report)
-        fresh = usual | _further_pages(source, set(usual) | differing, audit_report)
-        return problems + [
-            f"{name}: {problem}"
-            for name, content in fresh.items()
-            if name not in differing and (problem := _compare(source / name, content, audit_report))
-        ]
+        return _folder_problems(source, audit_report)
     if source.read_bytes().startswith(b"%PDF-"):
         (content,) = reports.render(audit_report, ("pdf",), pdf.language(source.read_bytes())).values()
         problem = _compare(source, content, audit_report)
@@ -133,33 +133,41 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     return [f"{source.name}: {problem}"] if problem else []
 
 
-def _further_pages(folder: Path, usual_names: set[str], audit_report: AuditReport) -> dict[str, bytes]:
-    """Return what the pages of a folder should be that no run writes by itself: other formats, languages and editions.
+def _folder_problems(folder: Path, audit_report: AuditReport) -> list[str]:
+    """Return what differs from the checksums, what is no part of such a run, and pages that the report does not render to."""
+    import reports
+    from audit.execution import folder_contents, run_folder
 
-    A page that no format of this package writes should be nothing: its checksum says nothing of what it tells a reader.
-    """
+    problems = run_folder.verify_folder(folder)
+    differing = {line.partition(":")[0] for line in problems}
+    usual = reports.render(audit_report)
+    strange = folder_contents.find_strange(folder, audit_report, usual)
+    further = _further_pages(folder, set(strange) - differing, audit_report)
+    contents = {name: content for name, content in (usual | further).items() if name not in differing}
+    pages = ((name, _compare(folder / name, content, audit_report)) for name, content in contents.items())
+    rest = ((name, words) for name, words in sorted(strange.items()) if name not in differing | set(further))
+    return problems + [f"{name}: {problem}" for name, problem in (*pages, *rest) if problem]
+
+
+def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> dict[str, bytes]:
+    """Return what those files should be that no run writes by itself: pages in other formats, languages and editions."""
     import reports
     from audit import plugins
-    from audit.execution import run_folder
     from reports.editions import external
 
-    paths = (path.relative_to(folder) for path in run_folder.list_files(folder))
-    pages = [path for path in paths if path.suffix.lower() in PAGES and path.parts[0] not in run_folder.OWN]
-    contents = {}
-    for path in (path for path in pages if path.as_posix() not in usual_names):
+    endings = {name: reports.suffix(name) for name in plugins.names(reports.PACKAGE)}
+    contents = dict[str, bytes]()
+    for path in map(Path, sorted(names)):
         stem, is_external, _ = path.stem.partition("-external")
         language = next((tag for tag in plugins.names("reports.words.languages") if stem.endswith(f"-{tag}")), "en")
         edition = folder / EXTERNAL
         report = load(edition) if is_external and edition.is_file() else audit_report
         if is_external and not (external.is_external(report) and len(report.mechanisms) == len(audit_report.mechanisms)):
-            contents[path.as_posix()] = b""
             continue
-        endings = {name: reports.suffix(name) for name in plugins.names(reports.PACKAGE)}
-        # a format without a page's suffix writes several files, or one of another name
-        formats = [name for name, ending in endings.items() if ending == path.suffix or ending not in PAGES]
         name = path.with_name(stem + path.suffix).as_posix()
-        candidates = (reports.render(report, [format], language) for format in formats)
-        contents[path.as_posix()] = next((files[name] for files in candidates if name in files), b"")
+        formats = [kind for kind, ending in endings.items() if ending == path.suffix or kind in SEVERAL]
+        candidates = (reports.render(report, [kind], language) for kind in formats)
+        contents |= {path.as_posix(): files[name] for files in candidates if name in files}
     return contents
 
 

@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 
-CLOSE, BISECTIONS = 1e-9, 60
-SEARCH = 1e-3  # width, relative above 1, at which the search for a bound ends
+CLOSE, BISECTIONS, SEARCH = 1e-9, 60, 1e-3  # the last: width, relative above 1, at which the search for a bound ends
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)  # of the coins that are guessed
 OPTIONS = r"guess_fractions|calibration|copies: [^1]|threshold_by|ratio:|distance"  # of estimators that are left out
 GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
-LETTERS = {"mechanisms": "m", "games": "g", "attacks": "a"}
-PARTS = {"m": "result", "m.g": "game", "m.g.a": "attack"}
+LETTERS, PARTS = {"mechanisms": "m", "games": "g", "attacks": "a"}, {"m": "result", "m.g": "game", "m.g.a": "attack"}
 
 
 class Row(dict[str, Any]):
@@ -36,10 +34,11 @@ class Row(dict[str, Any]):
 
 @dataclass(slots=True)
 class NumberCheck:
-    """How many numbers were compared with what follows from the rest, and a line for each that differs, with its place."""
+    """How many numbers were compared with what follows from the rest, a line for each that differs, and what was left out."""
 
     numbers: int = 0
     problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def take(self, place: str, answer: Any) -> None:
         """Compare what a formula gives: written and following value, or whether a relation holds, or why it does not."""
@@ -63,10 +62,14 @@ def is_equal(value: Any, follows: Any, tolerance: float = CLOSE) -> bool:
     return bool(math.isclose(value, follows, rel_tol=tolerance, abs_tol=tolerance) if numbers else value == follows)
 
 
-def recompute(folder: Path) -> NumberCheck:
+def read(folder: Path) -> Row:
+    """Return report.json of a run folder."""
+    return Row(json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique))
+
+
+def recompute(folder: Path, report: Row | None = None) -> NumberCheck:
     """Return what came of computing the numbers of a run folder again."""
-    check = NumberCheck()
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique)
+    check, report = NumberCheck(), report or read(folder)
     at = Row(report=report, tables=_read_scores(folder, report, check), result=None, game=None, attack=None)
     _walk(report, "", at, check)
     return check
@@ -384,8 +387,10 @@ def outcome_follows(at: Any) -> bool:
     """Return whether the outcome of a training is that of its verdicts."""
     outcomes = [row.outcome for row in sorted(at.value.verdicts, key=lambda row: float(row.claim.epsilon))]
     usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0] if outcomes else None)
-    attacks_there = outcomes and any(game.attacks for game in at.value.games)
-    return not attacks_there or at.value.outcome in (usual, usual if sound(at.value) else "invalid")
+    return not (outcomes and any(game.attacks for game in at.value.games)) or at.value.outcome in (
+        usual,
+        usual if sound(at.value) else "invalid",
+    )
 
 
 def config_follows(at: Any) -> Any:

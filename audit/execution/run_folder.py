@@ -20,8 +20,6 @@ SIGNATURE = f"{SUMS}.sig"
 # checksums of the files of an external edition alone: those of the run's folder commit to coins, seed and scores
 EXTERNAL_SUMS = f"{SUMS}-external"
 EXTERNAL_SIGNATURE = f"{EXTERNAL_SUMS}.sig"
-# files and folders of a run's own, of the kinds that readers open, which no format renders
-OWN = (PRIVATE, "models", "references", "config.resolved.yaml", "environment.json")
 # what `SHA256SUMS` leaves out: itself, key of the records' names and seed, which the owner may keep elsewhere, and what only
 # an unfinished run needs
 NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SEED, MANIFEST, LOCK)
@@ -46,13 +44,14 @@ def verify_folder(folder: Path) -> list[str]:
     present = {path.relative_to(folder).as_posix() for path in paths}
     problems = [problem for name, checksum in sorted(checksums.items()) if (problem := _problem(folder, name, checksum))]
     problems += [f"{name}: a link; expected the file itself" for name in NOT_LISTED if (folder / name).is_symlink()]
-    return problems + [f"{name}: not in {SUMS}" for name in sorted(present - set(checksums) - set(NOT_LISTED))]
+    strange = sorted(present - set(checksums) - set(NOT_LISTED))
+    return problems + [f"{name}: not part of the run (not in {SUMS}); keep files of your own elsewhere" for name in strange]
 
 
 def _problem(folder: Path, name: str, checksum: str) -> str:
     """Return why a file is not the listed one, "" if it is."""
-    if name.startswith("/") or ".." in name.split("/"):
-        return f"{name}: outside of the folder"
+    if name.startswith("/") or ".." in name.split("/") or Path(name).as_posix() != name:
+        return f"{name}: outside of the folder, or not the plain name of a file in it"
     path = folder / name
     if not path.is_file():
         return f"{name}: missing"
@@ -69,7 +68,8 @@ def read_sums(folder: Path, sums: str = SUMS) -> dict[str, str]:
     """
     path = folder / sums
     try:
-        rows = [line.partition("  ") for line in read_text(path).splitlines() if line]
+        text = read_text(path)
+        rows = [line.partition("  ") for line in text.removesuffix("\n").split("\n") if text]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{sums}: cannot be read ({error})") from error
     names = [name for _, _, name in rows]

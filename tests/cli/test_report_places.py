@@ -76,7 +76,7 @@ def passed_in_silence(folder: Path, work: Path, seed: int, most: int | None) -> 
     assert verification.check_numbers(work).problems == []
     has_seed = report["provenance"]["seed"] is not None or (work / "private" / "seed").is_file()
     has_bounds = "ceiling" in json.dumps(report["mechanisms"])
-    rows = find_undecided(report["kind"], has_seed=has_seed, has_log=(work / "audit.log").is_file(), has_bounds=has_bounds)
+    rows = find_undecided(report["kind"], has_seed=has_seed, has_bounds=has_bounds)
     named = [place for places in rows.values() for place in places]
     silent, tried = [], 0
     for change, changed in changed_reports(report, seed, most):
@@ -167,5 +167,5 @@ def test_places_that_nothing_decides_are_places_of_the_schema() -> None:
 
     for key, field in schema["properties"].items():
         walk(field, key)
-    undecided = find_undecided("run", has_seed=False, has_log=False) | find_undecided("table", has_seed=False, has_log=False)
+    undecided = find_undecided("run", has_seed=False) | find_undecided("table", has_seed=False)
     assert {place for places in undecided.values() for place in places} - names == set()

@@ -136,7 +136,11 @@ def test_verification_names_what_changed(tmp_path: Path) -> None:
     (folder / "report.json").write_bytes(b"{ }")
     (folder / "figures/a.svg").unlink()
     (folder / "more.txt").write_text("x")
-    assert verify_folder(folder) == ["figures/a.svg: missing", "report.json: changed", f"more.txt: not in {SUMS}"]
+    assert verify_folder(folder) == [
+        "figures/a.svg: missing",
+        "report.json: changed",
+        f"more.txt: not part of the run (not in {SUMS}); keep files of your own elsewhere",
+    ]
     assert "not a finished run" in verify_folder(tmp_path)[0]
 
 

@@ -5,11 +5,9 @@ Nothing that a config names outside of this package is imported: a folder may co
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import datetime
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -20,71 +18,38 @@ from audit import plugins
 from audit.accounting import calibration
 from audit.accounting.report_costs import with_costs
 from audit.bounds.budget import Budget
-from audit.config import yaml_text
+from audit.config import Config
 from audit.core.claims import Outcome
-from audit.core.event_reading import is_non_private, repetition
+from audit.core.event_forms import encode
+from audit.core.event_reading import is_non_private, repetition, unit
+from audit.core.events import Event, Unit
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.protocols import Estimator
+from audit.core.observers import event_before
+from audit.core.protocols import Accountant, Estimator, ObservedMechanism
 from audit.core.results import AuditReport, MechanismResult
-from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.execution.recompute import is_equal
-from audit.execution.run_folder import PRIVATE, SEED
 from audit.experiment.games import hypothesis, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.gates._limits import largest, tprs
-from audit.experiment.line import findings, judge, table_again
+from audit.experiment.line import assemble, findings, folder_again, judge, table_again
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
-
-Difference = tuple[str, Any, Any]  # place, what is written, what follows
-LOG_START = r"(\S+ \S+),\d+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)"
-COLUMNS = ("mechanism", "game", "attack", "run", "canary", "record", "label", "member", "score")  # of scores.parquet
-START_GAP = 120  # seconds between a report's time and the first line of its log
+from audit.experiment.line.run_source import Difference, RunSource, read_source, section
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSource:
-    """A report with its config and, by training, game and attack, scores and memberships `(n,)` each."""
-
-    folder: Path
-    report: AuditReport
-    config: Mapping[str, Any]
-    tables: Mapping[tuple[str, str, str], tuple[Any, Any]]
-
-    @property
-    def seed(self) -> int | None:
-        """Return the seed of all draws; None if the folder does not hold it."""
-        path = self.folder / SEED
-        own_seed = int(path.read_text(encoding="utf-8")) if path.is_file() else None
-        return self.report.provenance.seed if own_seed is None else own_seed
-
-
-def differences(folder: Path, report: AuditReport) -> tuple[int, list[str]]:
-    """Return how many sections were written again, and a line for each that is not what the folder says."""
-    import pandas as pd
-
-    path, tables = folder / "scores.parquet", dict[tuple[str, str, str], tuple[Any, Any]]()
-    if path.is_file():
-        table = pd.read_parquet(path)
-        columns = [name for name in table if name not in COLUMNS]
-        if columns or table["member"].dtype != bool:
-            return 1, [f"scores.parquet: column {[*columns, 'member'][0]!r} is not as `audit` writes it"]
-        first = next(((result.name, game.name) for result in report.mechanisms for game in result.games), ("", ""))
-        table = table.assign(
-            **{name: part for name, part in zip(("mechanism", "game"), first, strict=True) if name not in table}
-        )
-        for (training, game, attack), rows in table.groupby(["mechanism", "game", "attack"], sort=False):  # type: ignore[misc]
-            tables[str(training), str(game), str(attack)] = (rows["score"].to_numpy(np.float64), rows["member"].to_numpy(bool))
-    source = RunSource(folder=folder, report=report, config=yaml_text.read(report.config)[0] or {}, tables=tables)
-    sections = [*_files(source), *_summary(source)]
-    sections += [row for result in report.mechanisms for row in _training(result, source)]
+def differences(folder: Path, report: AuditReport) -> tuple[int, list[str], list[str]]:
+    """Return how many sections were written again, a line for each that is not what the folder says, and what was left out."""
+    source = read_source(folder, report)
+    sections = [*folder_again.differences(source), *_summary(source)]
+    config, odd_lines = folder_again.read_config(source)
+    sections += odd_lines + [row for result in report.mechanisms for row in _training(result, config, source)]
     problems = [
         f"{place}: {str(value)[:150]} is written, {str(follows)[:150]} follows when it is written again"
         for place, value, follows in sections
         if not is_equal(_plain(value), _plain(follows))
     ]
-    return len(sections), problems
+    return len(sections), problems, list(dict.fromkeys(source.unread))
 
 
 def _plain(value: Any) -> Any:
@@ -96,36 +61,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return [[key, _plain(part)] for key, part in sorted(value.items())]
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _files(source: RunSource) -> Iterator[Difference]:
-    """Yield config, machine, version and time of the report beside other files, and memberships beside the coins drawn."""
-    from safetensors.numpy import load_file
-
-    folder, report, provenance = source.folder, source.report, source.report.provenance
-    if (path := folder / "config.resolved.yaml").is_file():
-        yield "config", path.read_text(encoding="utf-8"), report.config
-    if (path := folder / "environment.json").is_file():
-        machine = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("packages", "python", "platform", "device", "threads"):
-            part = getattr(provenance, name)
-            yield f"provenance.{name}", dict(part) if name == "packages" else part, machine[name]
-    path = folder / "audit.log"
-    if first := re.match(LOG_START, path.read_text(encoding="utf-8") if path.is_file() else ""):
-        yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
-        times = [datetime.fromisoformat(text) for text in (report.created.rstrip("Z"), first[1])]  # both are UTC
-        yield "created", abs((times[0] - times[1]).total_seconds()) <= START_GAP, True
-    keys = [
-        (result.name, game.name, row.scorer) for result in report.mechanisms for game in result.games for row in game.attacks
-    ]
-    yield "attacks in their order", keys, list(source.tables)
-    for (training, game_name, attack), (_, member) in source.tables.items():
-        path = folder / PRIVATE / f"coins-{training}-{game_name}.safetensors"
-        if path.is_file():
-            arrays = load_file(path)
-            count = int(arrays["canaries"])
-            coins = np.unpackbits(arrays["bits"], axis=1)[: len(member) // max(count, 1), :count]
-            yield f"{training}/{game_name}/{attack}: coins", np.array_equal(coins.ravel(), member), True
 
 
 def _summary(source: RunSource) -> Iterator[Difference]:
@@ -170,9 +105,13 @@ def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:
     )
 
 
-def _training(result: MechanismResult, source: RunSource) -> Iterator[Difference]:
+def _training(result: MechanismResult, config: Config | None, source: RunSource) -> Iterator[Difference]:
     """Yield claims, courses and limits of a training by its accountants, its games from their scores, and its verdicts."""
-    yield from _claims(result, source)
+    accountants = _accountants(source)
+    if config is not None and accountants is not None and result.mechanism is not None:
+        event = _event(result, unit(result.mechanism), config, accountants, source)
+        yield f"{result.name}: mechanism", encode(result.mechanism), encode(event)
+    yield from _claims(result, accountants, source)
     pairs = [(game, _game(result, game, source)) for game in result.games]
     for game, again in pairs:
         if again is not None:
@@ -190,17 +129,35 @@ def _training(result: MechanismResult, source: RunSource) -> Iterator[Difference
         yield f"{result.name}: outcome", result.outcome, verdict_result.outcome
 
 
-def _claims(result: MechanismResult, source: RunSource) -> Iterator[Difference]:
+def _accountants(source: RunSource) -> list[Accountant] | None:
+    """Return the accountants of the config; None if one is not of this package."""
+    folder, specs = plugins.FOLDERS["accountants"], source.config.get("accountants") or ()
+    if all(spec.get("kind") in plugins.names(folder) for spec in specs):
+        return [plugins.build(folder, spec) for spec in specs]
+    source.unread.append("mechanisms and claims by accountants that are not of this package")
+    return None
+
+
+def _event(result: MechanismResult, unit: Unit, config: Config, accountants: Sequence[Accountant], source: RunSource) -> Event:
+    """Return the mechanism that the config states of a training, for the party that looks on."""
+    name, data = result.training or result.name, source.report.data
+    spec = next(row for row in config.mechanisms if row.name == name)
+    setting = assemble.find_setting(config, spec, data.train if data else 0, unit, accountants)
+    event, maker = assemble.stated_mechanism(spec, setting)
+    if isinstance(maker, ObservedMechanism):
+        shown = [attack.access or game.game.access for game in result.games for attack in game.attacks]
+        event = next((event_before(maker.observers(event), access, event) or event for access in shown), event)
+    return event
+
+
+def _claims(result: MechanismResult, accountants: Sequence[Accountant] | None, source: RunSource) -> Iterator[Difference]:
     """Yield what accountants claim of a mechanism, at its end and over its steps, and the limit that it sets."""
-    spec: Mapping[str, Any] = next((part for part in source.config.get("mechanisms") or () if part["name"] == result.name), {})
     if source.report.kind == "run":
+        spec = section(source.config, "mechanisms", result.training or result.name)
         declared = [claim.epsilon for claim in result.claims if claim.is_declared]
         yield f"{result.name}: declared claims", declared, [float(spec["claim"]["epsilon"])] if spec.get("claim") else []
-    kinds = plugins.names(plugins.FOLDERS["accountants"])
-    specs = [spec for spec in source.config.get("accountants") or () if spec.get("kind") in kinds]
-    if result.mechanism is None or len(specs) < len(source.config.get("accountants") or ()):
+    if result.mechanism is None or accountants is None:
         return
-    accountants = [plugins.build(plugins.FOLDERS["accountants"], spec) for spec in specs]
     computed_claims, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
     adjacency = next((game.game.adjacency for game in result.games), None)
     if adjacency is None:
@@ -242,15 +199,12 @@ def _game(result: MechanismResult, game: GameResult, source: RunSource) -> GameR
         comparisons=report.comparisons,
         certificates=int(source.config.get("certificates") or 0),
     )
-    seed = Seed(source.seed or 0)
     terms = findings.BoundTerms(
         name=game.name,
         game=game.game,
         planned=game.game.runs,
         estimators=tuple(part for part in estimators if part is not None),
-        seed=seed.child(f"recipe:{result.training or result.name}").child(f"game:{game.name}")
-        if report.kind == "run"
-        else seed,
+        seed=source.game_seed(result.training or result.name, game.name),
         watch=stopping.never(budget, game.game.runs),
         mechanism=result.mechanism,
     )
@@ -261,13 +215,13 @@ def _estimators(
     result: MechanismResult, game: GameResult, attack: AttackResult, source: RunSource
 ) -> tuple[Estimator, ...] | None:
     """Return the estimators of an attack's bounds with the options of the config; None if one is not of this package."""
-    games = [part for part in source.config.get("games") or () if isinstance(part, dict) and part.get("name") == game.name]
-    specs: Sequence[Any] = games[0].get("estimators", ()) if games else source.config.get("estimators") or ()
+    specs: Sequence[Any] = (section(source.config, "games", game.name) or source.config).get("estimators") or ()
     options = {part["kind"]: part for part in specs if isinstance(part, dict)}
     if source.config.get("order"):
         options["one_run"] = {"kind": "one_run", "order": source.config["order"]}
     names = [bound.estimator for bound in attack.bounds]
     if not set(names) <= set(plugins.names(plugins.FOLDERS["estimators"])):
+        source.unread.append(f"figures and bounds of '{result.name}/{game.name}', by an estimator that is not of this package")
         return None
     return tuple(plugins.build(plugins.FOLDERS["estimators"], options.get(name, {"kind": name})) for name in names)
 

@@ -17,7 +17,7 @@ from audit.core.data import Dataset
 from audit.core.errors import ConfigError
 from audit.core.event_forms import encode
 from audit.core.event_reading import unit
-from audit.core.events import Event
+from audit.core.events import Event, Unit
 from audit.core.observers import Observer
 from audit.core.protocols import Accountant, LossTaker, Mechanism, MechanismSetting, ModelMaker, ObservedMechanism, Trainer
 from audit.core.seeds import Seed, new_seed
@@ -159,14 +159,20 @@ def _is_foreign(model: Mapping[str, Any]) -> bool:
     return "factory" in model or ":" in str(model.get("kind", ""))
 
 
-def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Trainer, ObservedMechanism | None]:
-    """Return what a training does to the data, who executes it, and its mechanism if that is not the same to all."""
+def stated_mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Mechanism]:
+    """Return what a training does to the data, as its config says, and its mechanism."""
     maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
     try:
         event = maker.event(setting)
         encode(event)  # a report has to hold it
     except ConfigError as error:
         raise ConfigError(f"mechanism '{spec.name}': {error}") from error
+    return event, maker
+
+
+def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Trainer, ObservedMechanism | None]:
+    """Return what a training does to the data, who executes it, and its mechanism if that is not the same to all."""
+    event, maker = stated_mechanism(spec, setting)
     if spec.trainer is None and not maker.trainer:
         raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no default trainer; name a trainer in 'trainer'")
     keys: dict[str, Any] = spec.trainer or {"kind": maker.trainer}
@@ -186,22 +192,32 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
     )
 
 
+def find_setting(
+    config: Config, spec: MechanismSpec, records: int, unit: Unit, accountants: Sequence[Accountant]
+) -> MechanismSetting:
+    """Return rate, steps and the rest that a mechanism's event depends on, of a training on that many records.
+
+    Raises:
+        ConfigError: rate, steps or adjacency do not follow from the config.
+    """
+    training = config.find_training(spec)
+    rate = _sample_rate(training, records, spec.name)
+    return MechanismSetting(
+        sample_rate=rate,
+        steps=_steps(training, rate, spec.name),
+        delta=config.delta,
+        adjacency=_adjacency(config, spec.name),
+        accountants=tuple(accountants),
+        unit=unit,
+    )
+
+
 def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
 ) -> tuple[TrainingDesign, tuple[Observer, ...]]:
     """Return a training, and its form for each party if it is not the same to all."""
-    training = config.find_training(spec)
-    rate = _sample_rate(training, len(dataset.train), spec.name)
-    steps = _steps(training, rate, spec.name)
-    adjacency = _adjacency(config, spec.name)
-    setting = MechanismSetting(
-        sample_rate=rate,
-        steps=steps,
-        delta=config.delta,
-        adjacency=adjacency,
-        accountants=tuple(accountants),
-        unit=dataset.unit,
-    )
+    training, adjacency = config.find_training(spec), _adjacency(config, spec.name)
+    setting = find_setting(config, spec, len(dataset.train), dataset.unit, accountants)
     mechanism, trainer, observed = _mechanism(spec, setting)
     from audit.engine.losses import USERS_LOSS
 

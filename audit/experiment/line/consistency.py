@@ -21,6 +21,7 @@ from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport
 from audit.experiment.line.report import model_name
+from audit.experiment.line.run_source import section
 
 ROWS = {
     "scores": set[str](),
@@ -39,6 +40,7 @@ FIRST = {
     "synthetic": "table",
 }  # setting of each kind that is no run
 GATE = r"--gate[ =]'?(auc|\w+_epsilon|tpr@([\d.]+)%) ?<= ?([\d.]+)(%?)"
+OPTIONS = "--config"  # of a command: a file of options, which may hold gates
 VERSION, HASH = r"\d+\.\d+\S*", "[0-9a-f]{64}|"
 
 
@@ -86,14 +88,14 @@ class At:
 Rule = tuple[str, Callable[[At], Any]]
 
 
-def contradictions(report: AuditReport) -> tuple[int, list[str]]:
-    """Return how many rules a report was held against, and a line for each that it breaks."""
+def contradictions(report: AuditReport) -> tuple[int, list[str], list[str]]:
+    """Return how many rules a report was held against, a line for each that it breaks, and what they leave open."""
     config = yaml_text.read(report.config)[0] or {}
     first = FIRST.get(next(iter(config), ""))
     kind = first or ("run" if config.get("mechanisms") and config.get("version") else report.kind)
     top = At(report=report, config=config, kind=kind)
     if kind not in ROWS:
-        return 0, []
+        return 0, [], []
     trainings = [At(report=report, config=config, kind=kind, result=result) for result in report.mechanisms]
     games = [
         At(report=report, config=config, kind=kind, result=at.result, game=game) for at in trainings for game in at.result.games
@@ -101,7 +103,8 @@ def contradictions(report: AuditReport) -> tuple[int, list[str]]:
     pairs = [
         (at, rule) for table, places in ((TOP, [top]), (TRAINING, trainings), (GAME, games)) for at in places for rule in table
     ]
-    return len(pairs), [f"{at.names}: {words}: does not go with the rest" for at, (words, holds) in pairs if not holds(at)]
+    problems = [f"{at.names}: {words}: does not go with the rest" for at, (words, holds) in pairs if not holds(at)]
+    return len(pairs), problems, ["gates of a file of options"] * (kind != "run" and OPTIONS in report.provenance.command)
 
 
 def unique(rows: Sequence[Any], *names: str) -> bool:
@@ -209,9 +212,11 @@ def gates_agree(at: At) -> bool:
     for name, rate, limit, percent in re.findall(GATE, command):
         policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
     limits = {gate.gate: gate.limit for gate in at.report.policy}
-    complete = at.kind == "run" or (" " in command and "--config" not in command)
+    names = plugins.names(plugins.FOLDERS["gates"])
+    known = all(name in names or re.fullmatch(r"tpr@[\d.]+%", name) for name in limits)
+    complete = at.kind == "run" or OPTIONS not in command
     fits = limits == policy if complete else policy.items() <= limits.items()
-    return fits and unique(at.report.policy, "gate")
+    return fits and unique(at.report.policy, "gate") and (known or at.kind == "run")
 
 
 def claims_agree(at: At) -> bool:
@@ -230,7 +235,7 @@ def claims_agree(at: At) -> bool:
 
 def event_agrees(at: At) -> bool:
     """Return whether noise, clip norm and steps of DP-SGD are those of the config."""
-    spec: Mapping[str, Any] = next((part for part in at.get("mechanisms", ()) if part["name"] == at.result.name), {})
+    spec = section(at.config, "mechanisms", at.result.name)
     training = at.get("training", {}) | {key: value for key, value in (spec.get("training") or {}).items() if value is not None}
     settings = {name: spec.get(name) for name in ("noise_multiplier", "clip_norm")}
     settings |= {"steps": training.get("steps")} if training.get("epochs") is None else {}
@@ -327,7 +332,7 @@ def rules_agree(at: At) -> bool:
 def game_agrees(at: At) -> bool:
     """Return whether the rules of a run's game are those of its config."""
     rules = at.game.game
-    spec: Mapping[str, Any] = next((part for part in at.get("games", ()) if part["name"] == at.game.name), {})
+    spec = section(at.config, "games", at.game.name)
     values = {"adjacency": str(rules.adjacency), "runs": at.game.watched.planned if at.game.watched else rules.runs}
     values |= {
         "references": rules.references,
@@ -340,7 +345,7 @@ def game_agrees(at: At) -> bool:
 
 def order_agrees(at: At) -> bool:
     """Return whether games and attacks are in the order of the config, and bounds by estimators that it asks for."""
-    spec: Mapping[str, Any] = next((part for part in at.get("games", ()) if part["name"] == at.game.name), at.config)
+    spec = section(at.config, "games", at.game.name) or at.config
     estimators = {part if isinstance(part, str) else part.get("name") or part["kind"] for part in spec.get("estimators") or ()}
     known = estimators or set(plugins.names(plugins.FOLDERS["estimators"]))
     fits = any(":" in name for name in estimators) or {bound.estimator for bound in at.game.bounds} <= known
