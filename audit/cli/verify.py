@@ -47,19 +47,19 @@ def verify(
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
     numbers = check_numbers(source) if again else None
     problems += numbers.problems if numbers is not None else []
-    unchecked_words = ", ".join(_find_unchecked_words(audit_report, source, numbers.unread)) if numbers is not None else ""
+    unchecked_words = [] if numbers is None else _find_unchecked_words(audit_report, source, numbers.unread)
     if as_json:
         answer = {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems}
         if numbers is not None:
             answer |= {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
-            answer |= {"not_checkable_without_a_signature": unchecked_words.split(", ")}
+            answer |= {"not_checkable_without_a_signature": unchecked_words}
         print_json(answer)
     else:
         for line in problems:
             print_plain(f"differs: {line}")
         if numbers is not None:
             print_plain(numbers.summary)
-            print_plain(f"not checkable without a signature: {unchecked_words}")
+            print_plain(f"not checkable without a signature: {'; '.join(unchecked_words)}")
         if key is None:
             print_plain("unsigned: shows only that the files agree")
         print_plain(
@@ -84,10 +84,9 @@ def check_numbers(source: Path) -> NumberCheck:
     if not source.is_dir():
         raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
     try:
-        report, plain = load(source), recompute.read(source)
+        report, (plain, check) = load(source), recompute.recompute(source)
         if plain["schema"] == report.schema and plain != strict_json.loads(json.to_json(report)):
             return recompute.NumberCheck(numbers=1, problems=["report.json: lacks fields that every report has"])
-        check = recompute.recompute(source, plain)
         check.problems += [*folder_contents.find_missing(source, report), *find_foreign(report.kind, plain)]
         for part in (consistency.contradictions, lambda report: again.differences(source, report)):
             if not check.problems:  # what follows from figures that differ already says nothing more, and takes longest

@@ -62,17 +62,13 @@ def is_equal(value: Any, follows: Any, tolerance: float = CLOSE) -> bool:
     return bool(math.isclose(value, follows, rel_tol=tolerance, abs_tol=tolerance) if numbers else value == follows)
 
 
-def read(folder: Path) -> Row:
-    """Return report.json of a run folder."""
-    return Row(json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique))
-
-
-def recompute(folder: Path, report: Row | None = None) -> NumberCheck:
-    """Return what came of computing the numbers of a run folder again."""
-    check, report = NumberCheck(), report or read(folder)
+def recompute(folder: Path) -> tuple[Row, NumberCheck]:
+    """Return report.json of a run folder, and what came of computing its numbers again."""
+    check, text = NumberCheck(), (folder / "report.json").read_text(encoding="utf-8")
+    report = Row(json.loads(text, object_pairs_hook=_unique))
     at = Row(report=report, tables=_read_scores(folder, report, check), result=None, game=None, attack=None)
     _walk(report, "", at, check)
-    return check
+    return report, check
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Row:
@@ -387,10 +383,8 @@ def outcome_follows(at: Any) -> bool:
     """Return whether the outcome of a training is that of its verdicts."""
     outcomes = [row.outcome for row in sorted(at.value.verdicts, key=lambda row: float(row.claim.epsilon))]
     usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0] if outcomes else None)
-    return not (outcomes and any(game.attacks for game in at.value.games)) or at.value.outcome in (
-        usual,
-        usual if sound(at.value) else "invalid",
-    )
+    follows = (usual, usual if sound(at.value) else "invalid")
+    return not outcomes or not any(game.attacks for game in at.value.games) or at.value.outcome in follows
 
 
 def config_follows(at: Any) -> Any:
@@ -494,7 +488,7 @@ RULES: dict[str, dict[str, Formula]] = {
 
 def main(folder: str) -> int:
     """Print what differs, and how many numbers were computed again."""
-    check = recompute(Path(folder))
+    _, check = recompute(Path(folder))
     sys.stdout.write("\n".join([*check.problems, check.summary, ""]))
     return int(bool(check.problems))
 

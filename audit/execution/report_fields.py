@@ -31,7 +31,7 @@ OPEN_PLACES: dict[str, tuple[str, ...]] = {  # a place stands for all within it
     "guesses of secrets": tuple(
         f"mechanisms.games.{key}" for key in ("attacks.guesses", "attacks.secrets", "trigger", "game.secret")
     ),
-    "scores and memberships of single records": (),
+    "scores and memberships of single records, and the config that they were judged by": (),
     "lines of audit.log": (),
     "figures over several targets": ("mechanisms.games.evaluation",),
     "bounds and verdicts of games that stop early": ("mechanisms.games.watched",),

@@ -19,7 +19,7 @@ from audit.accounting import calibration
 from audit.accounting.report_costs import with_costs
 from audit.bounds.budget import Budget
 from audit.config import Config
-from audit.core.claims import Outcome
+from audit.core.claims import DECLARED, Outcome
 from audit.core.event_forms import encode
 from audit.core.event_reading import is_non_private, repetition, unit
 from audit.core.events import Event, Unit
@@ -141,7 +141,7 @@ def _accountants(source: RunSource) -> list[Accountant] | None:
 def _event(result: MechanismResult, unit: Unit, config: Config, accountants: Sequence[Accountant], source: RunSource) -> Event:
     """Return the mechanism that the config states of a training, for the party that looks on."""
     name, data = result.training or result.name, source.report.data
-    spec = next(row for row in config.mechanisms if row.name == name)
+    (spec,) = [row for row in config.mechanisms if row.name == name]
     setting = assemble.find_setting(config, spec, data.train if data else 0, unit, accountants)
     event, maker = assemble.stated_mechanism(spec, setting)
     if isinstance(maker, ObservedMechanism):
@@ -154,8 +154,8 @@ def _claims(result: MechanismResult, accountants: Sequence[Accountant] | None, s
     """Yield what accountants claim of a mechanism, at its end and over its steps, and the limit that it sets."""
     if source.report.kind == "run":
         spec = section(source.config, "mechanisms", result.training or result.name)
-        declared = [claim.epsilon for claim in result.claims if claim.is_declared]
-        yield f"{result.name}: declared claims", declared, [float(spec["claim"]["epsilon"])] if spec.get("claim") else []
+        declared = [(claim.epsilon, claim.source) for claim in result.claims if claim.is_declared]
+        yield f"{result.name}: declared claims", declared, _declarations(spec.get("claim"))
     if result.mechanism is None or accountants is None:
         return
     computed_claims, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
@@ -174,6 +174,14 @@ def _claims(result: MechanismResult, accountants: Sequence[Accountant] | None, s
     if training is not None and not is_non_private(training):
         courses = [calibration.trajectory(part, training, delta=delta, adjacency=adjacency) for part in accountants]
         yield f"{result.name}: courses", result.trajectories, courses
+
+
+def _declarations(claim: Mapping[str, Any] | None) -> list[tuple[float, str]]:
+    """Return epsilon and source of the claim that a config declares."""
+    if not claim:
+        return []
+    source = claim.get("source") or DECLARED
+    return [(float(claim["epsilon"]), source if source == DECLARED else f"{DECLARED} ({source})")]
 
 
 def _game(result: MechanismResult, game: GameResult, source: RunSource) -> GameResult | None:

@@ -15,11 +15,12 @@ from typing import Any
 from audit import plugins
 from audit.config import read, yaml_text
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Outcome
+from audit.core.claims import DECLARED, Outcome
 from audit.core.event_forms import encode
 from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport
+from audit.core.seeds import SHORTEST_SEED
 from audit.experiment.line.report import model_name
 from audit.experiment.line.run_source import section
 
@@ -131,6 +132,16 @@ def settings_agree(at: At) -> bool:
     return fits and all(leaves[path] == value for path, value in report.settings)
 
 
+def external_settings_agree(at: At) -> bool:
+    """Return whether the settings of an audit of something given go together."""
+    given = [at.get(name) for name in ("coins_sha256", "randomised_seed")]
+    fits = None in given and (given[1] is None or given[1] >= SHORTEST_SEED)
+    if at.kind not in ("scores", "training"):
+        return at.kind == "run" or fits
+    fits &= at.get("proven_by") is None and at.get("scorers") is None
+    return fits and (not at.get("references", 0) or at.kind != "training" or at.get("order") == "distance")
+
+
 def data_agree(at: At) -> bool:
     """Return whether the data are those of the config, as far as it names them."""
     data, split = at.report.data, at.get("data", {})
@@ -224,7 +235,7 @@ def claims_agree(at: At) -> bool:
     claims, claim = at.result.claims, at.get("claim_epsilon")
     kinds = {(row.adjacency, row.unit, row.delta) for row in claims}
     alike = unique(claims) and len(kinds) <= 1 and all(row.delta == at.report.delta for row in claims)
-    alike &= at.kind == "run" or all(row.is_declared for row in claims)
+    alike &= at.kind == "run" or all(row.source == DECLARED for row in claims)
     if at.kind not in ("scores", "model", "training") or not alike or "claim_epsilon" not in at.config:
         return alike
     rows = [(row.epsilon, str(row.adjacency), row.family) for row in claims]
@@ -313,6 +324,7 @@ def rules_agree(at: At) -> bool:
     fits &= (rules.choices > 1) == bool(rules.secret) and (rules.aim == "backdoor") == bool(at.game.trigger)
     fits &= rules.access.name not in OUTPUTS[:3] or not rules.independent_noise
     fits &= rules.copies == 1 or "copies" in at.config or has_unit
+    fits &= rules.unit in ("", "user") or ":" in at.report.config  # canaries of others may have another
     fits &= all(attack.access is None or attack.access.released <= rules.access.released for attack in at.game.attacks)
     if not external:
         return fits and rules.inclusion is Inclusion.COINS and rules.unit in at.report.config and game_agrees(at)
@@ -413,6 +425,7 @@ def evaluation_agrees(at: At) -> bool:
 
 
 TOP: tuple[Rule, ...] = (
+    ("settings", external_settings_agree),
     ("kind", lambda at: at.report.kind == at.kind and (at.report.table is not None) == (at.kind == "table")),
     ("created", lambda at: re.fullmatch(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", at.report.created)),
     ("command", lambda at: at.report.provenance.command.startswith("audit")),
@@ -441,7 +454,7 @@ TRAINING: tuple[Rule, ...] = (
             at.kind == "run" or at.result.name == (at.report.title if at.kind == "model" else next(iter(at.config.values())))
         ),
     ),
-    ("training", lambda at: at.kind == "run" or (not at.result.training and at.result.mechanism is None)),
+    ("training", lambda at: not at.result.training or at.result.name.startswith(f"{at.result.training} (")),
     ("mechanism", lambda at: (at.result.mechanism is None) == (at.kind != "run") and event_agrees(at)),
     ("models", lambda at: at.result.models in (sum(game.models for game in at.result.games), 0 if at.result.training else -1)),
     ("claims", claims_agree),
