@@ -199,9 +199,6 @@ FREE: dict[str, Callable[[Report], Any]] = {  # of which nothing else in a folde
     "what canaries are": put(rules_of, "canary", "records of real people"),
     "the first look at scores": put(lambda report: training_of(report)["preflight"], "chance", 0.5),
     "measurements of the training": put(lambda report: training_of(report)["checks"][-1], "value", "checked by an auditor"),
-    "engagement": put(full_report, "engagement", dict.fromkeys(
-        ("system", "owner", "purpose", "release_context", "auditor", "reviewer", "valid_until", "next_audit"), "a notified body"
-    )),
 }  # fmt: skip
 
 
