@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 VERIFICATION_FAILURE = 1
 EXTERNAL = "report-external.json"
-SEVERAL = ("annex", "figures", "label", "registry")  # formats that write several files, or one of another name
 
 
 def verify(
@@ -155,7 +154,7 @@ def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> 
     from reports.editions import external
 
     endings = {name: reports.suffix(name) for name in plugins.names(reports.PACKAGE)}
-    contents = dict[str, bytes]()
+    contents, rendered = dict[str, bytes](), dict[tuple[str, str, str], dict[str, bytes]]()
     for path in map(Path, sorted(names)):
         stem, is_external, _ = path.stem.partition("-external")
         language = next((tag for tag in plugins.names("reports.words.languages") if stem.endswith(f"-{tag}")), "en")
@@ -164,9 +163,11 @@ def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> 
         if is_external and not (external.is_external(report) and len(report.mechanisms) == len(audit_report.mechanisms)):
             continue
         name = path.with_name(stem + path.suffix).as_posix()
-        formats = [kind for kind, ending in endings.items() if ending == path.suffix or kind in SEVERAL]
-        candidates = (reports.render(report, [kind], language) for kind in formats)
-        contents |= {path.as_posix(): files[name] for files in candidates if name in files}
+        for kind, ending in endings.items():
+            if ending in (path.suffix, f".{kind}"):  # without a suffix of its own a format may write several files
+                key = (kind, language, is_external)
+                rendered[key] = files = rendered.get(key) or reports.render(report, [kind], language)
+                contents |= {path.as_posix(): files[name]} if name in files else {}
     return contents
 
 
