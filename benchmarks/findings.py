@@ -7,11 +7,12 @@
     python benchmarks/findings.py --reports FOLDER              # a draft to each maintainer, and a witness of each finding
 
 A library is a page in docs/evidence/findings (or in a folder of yours: --pages), named by library and version. Under its
-title: `Install:` (what pip is given), perhaps `Alone:` (what is installed without its requirements) and `Python:`, and
-`Promise:`. A section `## N. title` is a finding: a table of what asked, class and source (file and a fragment of it), `Mend:`,
-a block of Python and what it prints. A page also counts the line of a fragment in the installed file, so that a finding is
-read in the source and not believed for its output alone. Sections under `## What holds` begin with `### `, name their
-`Instrument:` and are run the same way; an answer is kept until what is run, or the source, changes.
+title: `Install:` (what pip is given), perhaps `Alone:` (what is installed without its requirements), `Earlier:` (what other
+releases need besides) and `Python:`, and `Promise:`. A section `## N. title` is a finding: a table of what asked, class and
+source (file and a fragment of it), `Mend:`, a block of Python and what it prints. A page also counts the line of a fragment in
+the installed file, so that a finding is read in the source and not believed for its output alone. Sections under
+`## What holds` begin with `### `, name their `Instrument:` and are run the same way; an answer is kept until what is run, or
+the source, changes.
 
 readings.csv lists the findings with a source that was read a second time; if class or source change, it is to be read again.
 published.csv lists the violations that others published, each with the findings that are the same, or why there is none.
@@ -74,6 +75,7 @@ class Page:
     version: str
     install: tuple[str, ...]
     alone: tuple[str, ...]
+    earlier: tuple[str, ...]
     python: str
     promise: str
     preamble: tuple[tuple[str, str], ...]
@@ -91,14 +93,16 @@ def read_page(path: Path) -> Page:
     library, _, version = path.stem.rpartition("-")
     head, *parts = re.split(r"^(?=###? )", text, flags=re.MULTILINE)
     sections = [_read_section(path.name, part) for part in parts if re.match(r"## \d|### ", part)]
-    install, alone, python = (_optional(head, name, path.name).strip("`") for name in ("Install", "Alone", "Python"))
+    fields = ("Install", "Alone", "Python", "Earlier")
+    install, alone, python, earlier = (_optional(head, name, path.name).strip("`") for name in fields)
     asked = [(item.number, item.title, item.instrument, item.file, item.fragment, item.blocks) for item in sections]
-    run = json.dumps([install, alone, python, BLOCK.findall(head), asked])
+    run = json.dumps([install, alone, python, BLOCK.findall(head), asked, *([earlier] if earlier else [])])
     return Page(
         library=library,
         version=version,
         install=tuple(install.split()),
         alone=tuple(alone.split()),
+        earlier=tuple(earlier.split()),
         python=python,
         promise=_field(head, "Promise", path.name),
         preamble=tuple(BLOCK.findall(head)),
@@ -193,6 +197,7 @@ def make_environment(page: Page, folder: Path, release: str | None) -> Path:
     install = [
         f"{page.library}=={release}" if release and part.startswith(f"{page.library}==") else part for part in page.install
     ]
+    install += page.earlier if release else ()
     ready, packages = place / "ready", " ".join([*install, *page.alone])
     if not ready.exists() or ready.read_text(encoding="utf-8") != packages:
         maker = shutil.which(f"python{page.python}") if page.python else sys.executable

@@ -140,6 +140,25 @@ def test_a_release_that_was_asked_is_a_column(tmp_path: Path) -> None:
     assert "| finding | 1.9 | 1.10 |\n|---|---|---|\n| 1. It counts twice | prints | there |" in written
 
 
+def test_an_environment_is_made_anew_if_its_packages_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed: list[list[str]] = []
+    monkeypatch.setattr(findings.subprocess, "run", lambda command, **_: installed.append(command[5:]))
+    for name in ("library-1.0", "library-0.9"):
+        (tmp_path / name).mkdir()
+    page = tmp_path / "library-1.0.md"
+    install = PAGE.replace("library==1.0`", "library==1.0 other<2`\n\nEarlier: `other==1`")
+    for text, release, expected in (
+        (PAGE, None, [["library==1.0"]]),
+        (PAGE, None, []),
+        (install, None, [["library==1.0", "other<2"]]),
+        (install, "0.9", [["library==0.9", "other<2", "other==1"]]),
+    ):
+        page.write_text(text, encoding="utf-8")
+        installed.clear()
+        findings.make_environment(findings.read_page(page), tmp_path, release)
+        assert [packages for packages in installed if packages] == expected
+
+
 def test_a_section_without_its_class_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "library-1.0.md"
     page.write_text(PAGE.replace("| violated promise |", "|"), encoding="utf-8")
