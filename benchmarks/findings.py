@@ -263,7 +263,8 @@ def main() -> None:
         if options.write:
             findings_tables.write_tables([read_page(path) for path in paths], answers, options.pages)
         if options.reports:
-            findings_tables.write_reports([read_page(path) for path in chosen], answers, options.reports)
+            records = findings_tables.read_records(options.pages)
+            findings_tables.write_reports([read_page(path) for path in chosen], answers, records, options.reports)
         return
     for path in chosen:
         for release in options.release or [None]:

@@ -54,6 +54,11 @@ class Records:
         """Whether a second reader has read the source that the finding names now, and gave it this class."""
         return (page.library, str(section.number), section.kind, section.file, section.fragment) in self.readings
 
+    def find_threads(self, page: Page, section: Section) -> str:
+        """Return the upstream threads of the published violations that are this finding."""
+        name = f"{page.library} {section.number}"
+        return ", ".join(row["thread"] for row in self.published if name in re.split("; *", row["same"]) and row["thread"])
+
 
 def read_records(folder: Path) -> Records:
     """Return readings.csv and published.csv of a folder of pages; a file that is not there has no rows."""
@@ -179,21 +184,21 @@ def _course(page: Page, answers: dict[str, Any]) -> list[str]:
     return [*lines, "", COURSE, ""]
 
 
-def write_reports(pages: list[Page], answers: dict[str, Any], folder: Path) -> None:
+def write_reports(pages: list[Page], answers: dict[str, Any], records: Records, folder: Path) -> None:
     """Write `LIBRARY.md`, a draft to its maintainers, and `LIBRARY_N.py`, a witness of each finding, into a folder.
 
     A witness ends with exit code 1 as long as its finding is there, 0 once its lines print something else, 2 if they fail.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for page in pages:
-        (folder / f"{page.library}.md").write_text(render_report(page, answers), encoding="utf-8")
+        (folder / f"{page.library}.md").write_text(render_report(page, answers, records), encoding="utf-8")
         for section in page.sections:
             if section.number:
                 name = re.sub(r"\W", "_", page.library)
                 (folder / f"{name}_{section.number}.py").write_text(render_witness(page, section), encoding="utf-8")
 
 
-def render_report(page: Page, answers: dict[str, Any]) -> str:
+def render_report(page: Page, answers: dict[str, Any], records: Records) -> str:
     """Return a draft to the maintainers of a library: facts, a mend where one is known, nothing about any deployment."""
     rows = answers.get(f"{page.library}-{page.version}", {"rows": []})["rows"]
     lines = [
@@ -203,7 +208,8 @@ def render_report(page: Page, answers: dict[str, Any]) -> str:
         "",
         f"Promise as we read it: {page.promise}",
         "",
-        f"Installed by `pip install {' '.join(page.install)}`.",
+        f"Installed by `pip install {' '.join(page.install)}`"
+        + (f" and `pip install --no-deps {' '.join(page.alone)}`." if page.alone else "."),
     ]
     for code, _ in page.preamble:
         lines += ["", "The lines below share:", "", f"```python\n{code}```"]
@@ -224,6 +230,8 @@ def render_report(page: Page, answers: dict[str, Any]) -> str:
         ]
         if section.mend:
             lines += ["", f"A mend: {section.mend}"]
+        if threads := records.find_threads(page, section):
+            lines += ["", f"Known upstream: {threads}"]
     return "\n".join(lines) + "\n"
 
 

@@ -115,10 +115,11 @@ def test_a_report_and_its_witnesses_follow_from_the_page(tmp_path: Path) -> None
     page.write_text(PAGE, encoding="utf-8")
     read = findings.read_page(page)
     rows = [{"number": 1, "title": "It counts twice", "state": "shown", "line": 7}]
-    findings_tables.write_reports([read], {"library-1.0": {"rows": rows}}, tmp_path / "reports")
+    records = findings_tables.Records(published=({"thread": "owner/library#7", "same": "library 2; library 1"},))
+    findings_tables.write_reports([read], {"library-1.0": {"rows": rows}}, records, tmp_path / "reports")
     report = (tmp_path / "reports" / "library.md").read_text(encoding="utf-8")
     assert "Violated promise. `f.py`, line 7: `n + n`\n\nOne record is two." in report
-    assert report.endswith("A mend: count it once.\n")
+    assert report.endswith("A mend: count it once.\n\nKnown upstream: owner/library#7\n")
     witness = tmp_path / "reports" / "library_1.py"
     assert subprocess.run([sys.executable, witness], check=False).returncode == 1  # the finding is there
     witness.write_text(witness.read_text(encoding="utf-8").replace("n + n", "n"), encoding="utf-8")
