@@ -11,8 +11,10 @@ from audit.core.errors import DataError
 from audit.data import loaders
 from audit.data.archives import only_keys
 from audit.data.row_containers import concatenate
+from audit.data.source import numbered
 
 TRUTHS = ("y", "label", "labels", "target", "targets")  # names that y has in a dictionary, of which one has to be there
+_ASKED_TWICE = 10
 FURTHER = ("exact", "group", "index", "unit")
 
 
@@ -102,6 +104,7 @@ def _read_loader(loader: loaders.Loader, name: str) -> Any:
     if not rows:
         raise DataError(f"{name}: the loader has no record; expected at least one")
     starts = range(0, len(rows), loaders.BATCH)
+    _refuse_changing(loader.dataset, rows, name)
     batches = [loader.collate_fn([loader.dataset[row] for row in rows[start : start + loaders.BATCH]]) for start in starts]
     _demand_pair(batches[0], name)
     parts = [_as_mutable(batch) for batch in batches]
@@ -135,6 +138,7 @@ def _read_dataset(dataset: Any, name: str) -> Any:
     if not records:
         raise DataError(f"{name}: the data set is empty; expected at least one record")
     _demand_pair(records[0], name)
+    _refuse_changing(dataset, range(len(dataset)), name)
     first = records[0]
     if not isinstance(first, Mapping):
         records = [tuple(record) for record in records]
@@ -143,6 +147,30 @@ def _read_dataset(dataset: Any, name: str) -> Any:
     if len(shapes) > 1:
         raise DataError(f"{name}: records of shapes {shapes[0]} and {shapes[1]}; expected one, pad them or give arrays")
     return _stack(records)
+
+
+def _refuse_changing(dataset: Any, rows: Sequence[int], name: str) -> None:
+    """Raise `DataError` if a record of a data set is another one when it is asked for again, as random transforms make it."""
+    for row in rows[:_ASKED_TWICE]:
+        if not _are_alike(dataset[row], dataset[row]):
+            raise DataError(
+                f"{name}: {numbered(row)} is another one when the data set is asked again, as random augmentation makes it; "
+                "give the data set with the transforms of evaluation, or what was drawn once: "
+                "tuple(map(list, zip(*[dataset[i] for i in range(len(dataset))])))"
+            )
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    """Return whether numbers of a record are those of another; what holds none counts as alike."""
+    if isinstance(first, Mapping):
+        return all(_are_alike(first[key], second[key]) for key in first if key in second)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_are_alike, first, second))
+    try:
+        arrays = loaders.array(first), loaders.array(second)
+    except (TypeError, ValueError):
+        return True
+    return any(array.dtype.kind not in "biuf" for array in arrays) or np.array_equal(*arrays, equal_nan=True)
 
 
 def _demand_pair(record: Any, name: str) -> None:

@@ -37,6 +37,7 @@ TEXTS = np.array(["low", "middle", "high"])[LABELS]
 PLACES = {row.tobytes(): place for place, row in enumerate(INPUTS)}
 LOGITS = RANDOM.normal(size=(N, 3)) + (1 + 3 * MEMBER)[:, None] * np.eye(3)[LABELS]
 SHARES = special.softmax(LOGITS, axis=1)
+KEPT = np.where(LOGITS.min(axis=1, keepdims=True) < LOGITS, LOGITS, -np.inf)
 YES = (NOISY > 0).astype(int)
 MARGIN = RANDOM.normal(size=N) + (2 * YES - 1) * (0.5 + 2 * MEMBER)
 SETTINGS = Settings(scorers=("loss",), certificates=0)
@@ -74,6 +75,7 @@ RIGHT: dict[str, tuple[Any, Any, float]] = {
     "bytes": (np.round(255 * SHARES).astype(np.uint8), LABELS, OWN_CLASSES),
     "half probability of yes": (special.expit(MARGIN).astype(np.float16), YES, OWN_YES),
     "twice the hyperbolic tangent": (2 * np.tanh(MARGIN / 4), YES, OWN_YES),
+    "sums of up to 1.04": (SHARES * np.where(np.arange(N) % 30, 1, 1.04)[:, None], LABELS, OWN_CLASSES),
 }
 MISSING = np.arange(N) == 3
 LOUD: dict[str, tuple[Any, Any, str]] = {
@@ -90,6 +92,8 @@ LOUD: dict[str, tuple[Any, Any, str]] = {
     "two tasks in pairs": (LOGITS, list(zip(LABELS.tolist(), YES.tolist(), strict=True)), "one logit or probability for each"),
     "three quantiles": (LOGITS, NOISY, "one prediction for each number"),
     "one class less": (LOGITS, pd.get_dummies(pd.Series(LABELS), drop_first=True), "one logit or probability for each label"),
+    "two largest, divided by their sum": (special.softmax(KEPT, axis=1), LABELS, "2 of 3 classes above 0"),
+    "another currency": (NOISY + 3, 1.3 * (NOISY + 3) + np.random.default_rng(1).normal(size=N), "lie far from y on average"),
     "survival, (n, 2)": (MARGIN, np.stack([np.abs(NOISY), YES], axis=1), "expected the same shape"),
 }
 

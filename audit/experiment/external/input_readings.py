@@ -24,7 +24,7 @@ from audit.experiment.line.preflight import area
 from audit.experiment.line.side_agreement import FAR, Agreement, compare_classes, compare_ranks
 from audit.stats.scoring.signals import cross_entropy
 
-_POOR, _SEARCH = 0.7, 0.5  # agreement with y on members below which readings are tried, and orders of columns searched for
+_POOR, _SEARCH = 1 - FAR, 0.5  # agreement with y on members below which readings are tried, and orders of columns searched for
 _FITS = 0.5  # agreement of a reading that is asked about
 _CERTAIN, _FEWEST = 6.0, 40  # deviations of the agreement, and records on which it is judged
 _SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS = 48, 256, 20
@@ -42,7 +42,7 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
     """
     inputs, members = evidence.records, np.flatnonzero(evidence.included)
     own = _agree(answers, members)
-    is_read = isinstance(inputs, np.ndarray) and inputs.ndim in (2, 3, 4) and inputs.dtype.kind == "f"
+    is_read = isinstance(inputs, np.ndarray) and inputs.ndim in (2, 3, 4) and inputs.dtype.kind in "fiu"
     if own is None or own.strength > _POOR or not is_read or len(members) < 2 * _FEWEST:
         return None
 
@@ -85,6 +85,9 @@ def _readings(inputs: Array, rows: Array | None, ask: Ask) -> Iterator[tuple[str
     for first, second in itertools.combinations(axes, 2):
         if inputs.shape[first] == inputs.shape[second]:
             yield f"axes {first} and {second} of x exchanged", partial(np.swapaxes, axis1=first, axis2=second)
+    if inputs.dtype.kind != "f":
+        yield from _read_tokens(inputs)
+        return
     means, spreads = inputs.mean(axis=0), inputs.std(axis=0)
     yield "x less its mean, divided by its deviation", lambda x: (x - means) / np.where(spreads > 0, spreads, 1)
     yield "x / 255", lambda x: x / 255
@@ -97,6 +100,27 @@ def _readings(inputs: Array, rows: Array | None, ask: Ask) -> Iterator[tuple[str
             columns = _search_order(inputs[rows], rows, ask)
             if (columns != np.arange(len(columns))).any():
                 yield f"columns of x in the order {columns.tolist()}", lambda x: x[:, columns]
+
+
+def _read_tokens(inputs: Array) -> Iterator[tuple[str, Reading]]:
+    """Yield readings of whole numbers: tokens of another numbering, padded at the other end, or pixels that were not scaled."""
+    yield "x / 255", lambda x: (x / 255).astype(np.float32)
+    if inputs.ndim != 2:
+        return
+    padding = max(inputs[0, 0], inputs[0, -1], key=lambda value: int((inputs == value).sum()))
+    yield "tokens of x less 1", partial(_renumber, padding=padding, step=-1)
+    yield "tokens of x plus 1", partial(_renumber, padding=padding, step=1)
+    yield "padding of x first", partial(_move_padding, padding=padding, sign=-1)
+    yield "padding of x last", partial(_move_padding, padding=padding, sign=1)
+
+
+def _renumber(tokens: Array, padding: int, step: int) -> Array:
+    return np.clip(np.where(tokens == padding, tokens, tokens + step), 0, None)
+
+
+def _move_padding(tokens: Array, padding: int, sign: int) -> Array:
+    order = np.argsort(sign * (tokens == padding), axis=1, kind="stable")
+    return np.take_along_axis(tokens, order, axis=1)
 
 
 def _search_order(inputs: Array, rows: Array, ask: Ask) -> Array:

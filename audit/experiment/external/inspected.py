@@ -25,6 +25,7 @@ from audit.experiment.external.external_models import RecordedOutputs
 from audit.experiment.external.input_readings import with_input_reading
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.nonmember_medians import cross_fitted_medians
+from audit.experiment.external.side_signs import find_side_signs
 from audit.experiment.external.units import read_users, remarks_on, user_records, with_users
 from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
@@ -53,7 +54,13 @@ DEPENDENT_NOTE = (
     "models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train references on "
     "independent coins, or leave them out for an epsilon from the target alone."
 )
+FOLLOWING_NOTE = (
+    "The references were trained on records that follow the target's, as where all models hold the members: attacks that "
+    "compare tell members from the references alone, so their figures are no leakage. Train each reference on records that "
+    "coins of its own draw from both sides, or leave references out."
+)
 DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
+FOLLOWING_CHECK = "the references' memberships follow the target's, so comparisons tell members without the target"
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
 
@@ -108,8 +115,9 @@ class InspectedCase:
 def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     """The report on the case: every attack that the models can serve, and what follows from its scores."""
     references = len(case.included) - 1
-    by_coins, is_dependent = case.by_coins, _follow_coins(case)
+    by_coins, is_dependent = case.by_coins, _follow_members(case)
     case = replace(case, by_coins=by_coins and not is_dependent)
+    dependence_note, dependence_check = (DEPENDENT_NOTE, DEPENDENT_CHECK) if by_coins else (FOLLOWING_NOTE, FOLLOWING_CHECK)
     users = read_users(case.evidence.units)
     if users is None and settings.claim_unit == "user":
         raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
@@ -138,16 +146,16 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
         stated_claims=stated_claims,
         utility=utility.side_accuracy(record_models),
         checks=(case.membership, guard.check, *_reference_row(case, by_coins=by_coins, dependent=is_dependent)),
-        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else preflight_result.doubt,
+        doubt=BIAS_CHECK if guard.has_bias else dependence_check if is_dependent else preflight_result.doubt,
         preflight=preflight_result,
     )
     result = judge.conclude(training, [outcome])
-    without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
+    without_epsilon = dependence_note if is_dependent else SPLIT_NOTE
     notes = (
         [BIASED_NOTE] * guard.has_bias
         + preflight.notes(preflight_result)
         + [without_epsilon] * (not case.by_coins)
-        + [*case.remarks]
+        + [*find_side_signs(case.evidence), *case.remarks]
     )
     notes += [
         *like_sides(preflight_result, _losses(case), np.asarray(case.included, bool), by_coins=case.by_coins),
@@ -297,11 +305,14 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     return blind.guard(inputs, labels, included, settings.stream)
 
 
-def _follow_coins(case: InspectedCase) -> bool:
-    """True if references were trained on records that the target's coins decided, as independent coins would not have it."""
+def _follow_members(case: InspectedCase) -> bool:
+    """True if references were trained on records that follow the target's, as independent coins would not have it.
+
+    Of a split, whose count of members is fixed, chance gives that at most sqrt(2 pi n) times as often as of coins.
+    """
     users = read_users(case.evidence.units)
     included = case.included if users is None else users.coins(case.included, "references")
-    return case.by_coins and dependence_tail(included[0], included[1:]) < IMPLAUSIBLE
+    return dependence_tail(included[0], included[1:]) < IMPLAUSIBLE
 
 
 def _reference_row(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
@@ -315,7 +326,7 @@ def _reference_row(case: InspectedCase, *, by_coins: bool, dependent: bool) -> t
     value, status = "that their records were drawn without regard to the target's is taken on trust", Status.DECLARED
     if dependent:
         chance = f"by chance in fewer than {IMPLAUSIBLE:g} of audits"
-        value, status = f"their records follow the target's coins ({chance})", Status.FAILED
+        value, status = f"their records follow the target's {'coins ' * by_coins}({chance})", Status.FAILED
     elif by_coins:
         value = "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
     return (Check(code="references", item="Reference models", value=f"{count} models brought; {value}", status=status),)

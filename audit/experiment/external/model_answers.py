@@ -9,7 +9,7 @@ from audit.core.errors import DataError, ObservationError
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
-from audit.experiment.external.output_scale import are_independent, are_ranks, find_shift, find_total
+from audit.experiment.external.output_scale import are_independent, are_ranks, are_rounded_up, find_kept, find_shift, find_total
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
@@ -48,6 +48,11 @@ _RANKS = (
     "Each row of the target's outputs holds the same numbers in another order, as ranks do: how sure the model is of a record "
     "is lost. Give logits or probabilities."
 )
+_KEPT = (
+    "Each row of the target's outputs has {} of {} classes above 0, as if the others had been cut off: all records whose class "
+    "was cut off have one loss. Give the probabilities of all classes."
+)
+_UNEVEN = "The target's probabilities sum to up to {} in a row, as rounding gives; each row was divided by its sum."
 _ODDS_ERROR = 1e-3
 _BASES, _BASE_ERROR = (2.0, 10.0), 0.04  # logarithms rounded to one digit
 _SHARE, _FEW_VALUES = 0.05, 20
@@ -231,6 +236,9 @@ def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
         odds_shares = values / (1 + values)
         if np.abs(odds_shares.sum(axis=1) - 1).max() < _ODDS_ERROR:
             return odds_shares, (_FROM_ODDS,)
+        sums = values.sum(axis=1, keepdims=True)
+        if are_rounded_up(sums):
+            return values / sums, (_UNEVEN.format(f"{sums.max():.3g}"),)
     return outputs, ()
 
 
@@ -243,7 +251,9 @@ def _find_lost_scale(logits: Array) -> tuple[str, ...]:
     """Return a remark on outputs that only keep the order of the classes, or are probabilities less a constant."""
     if are_ranks(logits):
         return (_RANKS,)
-    shift = find_shift(logits)
+    kept, shift = find_kept(logits), find_shift(logits)
+    if kept:
+        return (_KEPT.format(kept, logits.shape[1]),)
     return () if shift is None else (_SHIFTED.format(f"{shift:.3g}"),)
 
 

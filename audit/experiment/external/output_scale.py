@@ -6,6 +6,7 @@ from audit.core.data import Array
 
 _TOLERANCE = 0.01  # of a row's sum, relative: probabilities in bfloat16 miss it by 0.004
 _MOST_ROUNDING = 0.5
+_MOST_SUM, _MOST_ROWS = 1.2, 0.9
 
 
 def find_total(outputs: Array) -> float | None:
@@ -54,6 +55,24 @@ def are_ranks(outputs: Array) -> bool:
     lines = np.sort(outputs, axis=1)
     numbers = len(np.unique(lines[0]))
     return bool(numbers > 2 and numbers == lines.shape[1] and (lines == lines[0]).all() and not (outputs == outputs[0]).all())
+
+
+def find_kept(outputs: Array) -> int:
+    """Return how many classes every row `(n, k)` has above 0, if fewer than occur in all rows and more than one; else 0.
+
+    >>> find_kept(np.array([[0.7, 0.3, 0.0], [0.0, 0.6, 0.4]])), find_kept(np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4]]))
+    (2, 0)
+    """
+    if outputs.ndim != 2 or len(outputs) < 2 or outputs.min() < 0:
+        return 0
+    counts = np.unique((outputs > 0).sum(axis=1))
+    is_cut = len(counts) == 1 and 1 < counts[0] < (outputs > 0).any(axis=0).sum()
+    return int(counts[0]) if is_cut else 0
+
+
+def are_rounded_up(sums: Array) -> bool:
+    """Return whether nearly all sums of rows are 1 and the others a little more, as of exponentials of large logarithms."""
+    return bool(sums.min() > 1 - _TOLERANCE and sums.max() < _MOST_SUM and np.mean(sums < 1 + _TOLERANCE) > _MOST_ROWS)
 
 
 def are_independent(outputs: Array) -> bool:

@@ -34,6 +34,7 @@ from audit.stats.sign_test import lower_tail
 LEVEL = 1e-5
 _QUESTION_LEVEL = 0.01
 _STRANGE = 0.05
+_MOVED_ERROR, _MOVED_SPREAD, _MOVED_DEVIATIONS = 0.45, 0.15, 6.0
 _WHOLLY = 0.8  # canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5
 _LOWER_SCORES = (
     "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
@@ -149,6 +150,31 @@ def _exchange_labels(records: ReadRecords, figures: tuple[float | None, float | 
     return TriedReading(name="y with yes and no exchanged", fit=1 - fit, auc=area(records.hits, records.included))
 
 
+def _ask_of_numbers(records: ReadRecords) -> str:
+    """Return what to ask of predictions that beat the mean of y, or lie beside it."""
+    if follow_ranks_alone(records):
+        return (
+            "predictions follow the order of y on the members but not its size: are y and outputs in one unit (logarithms, "
+            "roots)?"
+        )
+    if not _are_moved(records):
+        return ""
+    return (
+        "predictions on the members lie far from y on average, which training by the squared error does not give: are y and "
+        "outputs in one unit? A model of a median or a quantile is audited by its own loss (loss_of)"
+    )
+
+
+def _are_moved(records: ReadRecords) -> bool:
+    """Return whether the mean error of one number on members is a large part of its error and of the spread of y."""
+    if records.errors is None or records.truths is None or records.errors.shape[1] != 1:
+        return False
+    errors, truths = records.errors[records.included], records.truths[records.included]
+    bias, error = abs(float(errors.mean())), float(np.sqrt((errors**2).mean()))
+    is_large = bias > max(_MOVED_ERROR * error, _MOVED_SPREAD * float(truths.std()))
+    return is_large and bias > _MOVED_DEVIATIONS * float(errors.std()) / np.sqrt(len(errors))
+
+
 def _find_strange_share(records: ReadRecords) -> float:
     """Return the share of members for which the model names a class that y holds nowhere."""
     if records.logits is None or records.labels is None:
@@ -171,11 +197,8 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
             "it was trained with?"
         )
     fit, _, trivial = figures
-    if measure == "error" and fit is not None and trivial is not None and fit < trivial and follow_ranks_alone(records):
-        return (
-            "predictions follow the order of y on the members but not its size: are y and outputs in one unit (logarithms, "
-            "roots)?"
-        )
+    if measure == "error" and fit is not None and trivial is not None and (fit < trivial or _are_moved(records)):
+        return _ask_of_numbers(records)
     if (
         fit is None
         or trivial is None

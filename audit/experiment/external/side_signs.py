@@ -1,0 +1,101 @@
+"""What x of both sides shows that a split at random does not: near copies across sides, sides that were scaled separately."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.data.members import MemberEvidence
+from audit.data.source import numbered
+from audit.stats.bounds.binomial import upper_tail
+
+_CHANCE, _MOST_RECORDS = 1e-5, 20_000
+_DIRECTIONS, _SHARES = 8, (1.0, 0.5, 0.25, 0.125)  # of pairs, the closest
+_FEWEST, _DISTINCT, _MOST = 20, 0.9, 0.5
+_EQUAL = 1e-4  # standard errors between two means: chance gives less in fewer than 1 of 10,000 splits, even of one column
+_HUGE, _FEW = 1e30, 0.05
+
+
+def find_side_signs(evidence: MemberEvidence) -> list[str]:
+    """Return what to look at in x of members and nonmembers."""
+    inputs, included = evidence.inputs, np.asarray(evidence.included, bool)
+    if not inputs.size or min(included.sum(), (~included).sum()) < _FEWEST:
+        return []
+    rows = inputs.reshape(len(inputs), -1)
+    remark = _name_huge(rows)
+    if len(rows) > _MOST_RECORDS:
+        chosen = np.random.default_rng(0).choice(len(rows), _MOST_RECORDS, replace=False)
+        rows, included = rows[chosen], included[chosen]
+    return [text for text in (remark, _find_near_copies(rows, included), _find_own_scales(rows, included)) if text]
+
+
+def _name_huge(rows: Array) -> str:
+    """Return a remark on few values that are no measurements, as placeholders for missing ones."""
+    if rows.dtype.kind != "f":
+        return ""
+    places = np.argwhere(np.abs(rows) > _HUGE)
+    if not len(places) or len(places) > _FEW * rows.size:
+        return ""
+    record, column = (int(number) for number in places[0])
+    return (
+        f"x of {numbered(record)}, members first, holds {rows[record, column]:.3g} at place {column + 1} ({len(places)} such "
+        "values): does it stand for a missing one?"
+    )
+
+
+def _find_near_copies(rows: Array, included: Array) -> str:
+    """Return a question if records that are nearest to each other lie on two sides more often than chance puts them.
+
+    Pairs are found without a look at membership. If that is a random draw, each pair has one record on each side with a chance
+    below 2 m k / (n (n - 1)), and pairs are negatively dependent.
+    """
+    from scipy.spatial import cKDTree
+
+    count, members = len(rows), int(included.sum())
+    values = rows.astype(np.float64)
+    spreads = values.std(axis=0)
+    values = (values - values.mean(axis=0)) / np.where(spreads > 0, spreads, 1.0)
+    directions = np.random.default_rng(0).normal(size=(values.shape[1], _DIRECTIONS)) / np.sqrt(values.shape[1])
+    distances, partners = cKDTree(values @ directions).query(values @ directions, k=2)
+    distances, partners = distances[:, 1], partners[:, 1]
+    first = np.flatnonzero((partners[partners] == np.arange(count)) & (np.arange(count) < partners))
+    first = first[np.argsort(distances[first], kind="stable")]
+    is_split = included[first] != included[partners[first]]
+    chance = 2 * members * (count - members) / (count * (count - 1))
+    for share in _SHARES:
+        closest = is_split[: int(share * len(first))]
+        if len(closest) and len(_SHARES) * upper_tail(int(closest.sum()), len(closest), chance) < _CHANCE:
+            return (
+                f"Look first: of the {len(closest)} closest pairs of records {closest.mean():.0%} have one on each side, where "
+                f"a split at random gives {chance:.0%}: are nonmembers copies of members, rounded, scaled or augmented?"
+            )
+    return ""
+
+
+def _find_own_scales(rows: Array, included: Array) -> str:
+    """Return a question if means, or extremes that are attained once, are equal on both sides in continuous columns."""
+    if rows.dtype.kind != "f" or rows.shape[1] < 2:
+        return ""
+    sides = [rows[side].astype(np.float64) for side in (included, ~included)]
+    is_continuous = np.all([[len(np.unique(column)) > _DISTINCT * len(side) for column in side.T] for side in sides], axis=0)
+    if is_continuous.sum() < 2:
+        return ""
+    first, second = (side[:, is_continuous] for side in sides)
+    errors = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
+    if (np.abs(first.mean(axis=0) - second.mean(axis=0)) < _EQUAL * errors).all():
+        statistic = "mean"
+    elif (_share_largest(first, second) & _share_largest(-first, -second)).mean() > _MOST:
+        statistic = "least and largest value"
+    else:
+        return ""
+    return (
+        f"Look first: columns of x have the same {statistic} on both sides, which a split at random does not give: was each "
+        "side scaled by itself? Scale both as the training records were."
+    )
+
+
+def _share_largest(first: Array, second: Array) -> Array:
+    """Return for each column whether both sides have the same largest value, each of one record."""
+    largest = first.max(axis=0), second.max(axis=0)
+    is_single = [(side == top).sum(axis=0) == 1 for side, top in zip((first, second), largest, strict=True)]
+    return np.asarray(np.isclose(*largest, rtol=1e-6, atol=0) & is_single[0] & is_single[1])
