@@ -198,7 +198,7 @@ REMARKS = (
     external_models._COMPANIONS,
     inspected.DEPENDENT_NOTE,
     inspected.FOLLOWING_NOTE,
-    model_answers._KEPT.format(2, 10),
+    model_answers._CUT_ROWS.format(2, 10),
     model_answers._UNEVEN.format("1.04"),
     "x of record 4 (counted from 1), members first, holds 1e+38 at place 3 (1 such values): does it stand for a missing one?",
     "Look first: columns of x have the same mean on both sides, which a split at random does not give: was each side scaled by "

@@ -9,7 +9,14 @@ from audit.core.errors import DataError, ObservationError
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
-from audit.experiment.external.output_scale import are_independent, are_ranks, are_rounded_up, find_kept, find_shift, find_total
+from audit.experiment.external.output_scale import (
+    are_independent,
+    are_ranks,
+    are_rounded_up,
+    count_classes,
+    find_shift,
+    find_total,
+)
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
@@ -48,7 +55,7 @@ _RANKS = (
     "Each row of the target's outputs holds the same numbers in another order, as ranks do: how sure the model is of a record "
     "is lost. Give logits or probabilities."
 )
-_KEPT = (
+_CUT_ROWS = (
     "Each row of the target's outputs has {} of {} classes above 0, as if the others had been cut off: all records whose class "
     "was cut off have one loss. Give the probabilities of all classes."
 )
@@ -251,9 +258,9 @@ def _find_lost_scale(logits: Array) -> tuple[str, ...]:
     """Return a remark on outputs that only keep the order of the classes, or are probabilities less a constant."""
     if are_ranks(logits):
         return (_RANKS,)
-    kept, shift = find_kept(logits), find_shift(logits)
-    if kept:
-        return (_KEPT.format(kept, logits.shape[1]),)
+    count, shift = count_classes(logits), find_shift(logits)
+    if count:
+        return (_CUT_ROWS.format(count, logits.shape[1]),)
     return () if shift is None else (_SHIFTED.format(f"{shift:.3g}"),)
 
 

@@ -57,10 +57,10 @@ def are_ranks(outputs: Array) -> bool:
     return bool(numbers > 2 and numbers == lines.shape[1] and (lines == lines[0]).all() and not (outputs == outputs[0]).all())
 
 
-def find_kept(outputs: Array) -> int:
+def count_classes(outputs: Array) -> int:
     """Return how many classes every row `(n, k)` has above 0, if fewer than occur in all rows and more than one; else 0.
 
-    >>> find_kept(np.array([[0.7, 0.3, 0.0], [0.0, 0.6, 0.4]])), find_kept(np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4]]))
+    >>> count_classes(np.array([[0.7, 0.3, 0.0], [0.0, 0.6, 0.4]])), count_classes(np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4]]))
     (2, 0)
     """
     if outputs.ndim != 2 or len(outputs) < 2 or outputs.min() < 0:

@@ -11,9 +11,9 @@ from audit.stats.bounds.binomial import upper_tail
 
 _CHANCE, _MOST_RECORDS = 1e-5, 20_000
 _DIRECTIONS, _SHARES = 8, (1.0, 0.5, 0.25, 0.125)  # of pairs, the closest
-_FEWEST, _DISTINCT, _MOST = 20, 0.9, 0.5
+_FEWEST, _DISTINCT, _SHARED_COLUMNS = 20, 0.9, 0.5
 _EQUAL = 1e-4  # standard errors between two means: chance gives less in fewer than 1 of 10,000 splits, even of one column
-_HUGE, _FEW = 1e30, 0.05
+_HUGE, _HUGE_SHARE = 1e30, 0.05
 
 
 def find_side_signs(evidence: MemberEvidence) -> list[str]:
@@ -24,8 +24,8 @@ def find_side_signs(evidence: MemberEvidence) -> list[str]:
     rows = inputs.reshape(len(inputs), -1)
     remark = _name_huge(rows)
     if len(rows) > _MOST_RECORDS:
-        chosen = np.random.default_rng(0).choice(len(rows), _MOST_RECORDS, replace=False)
-        rows, included = rows[chosen], included[chosen]
+        sample = np.random.default_rng(0).choice(len(rows), _MOST_RECORDS, replace=False)
+        rows, included = rows[sample], included[sample]
     return [text for text in (remark, _find_near_copies(rows, included), _find_own_scales(rows, included)) if text]
 
 
@@ -34,7 +34,7 @@ def _name_huge(rows: Array) -> str:
     if rows.dtype.kind != "f":
         return ""
     places = np.argwhere(np.abs(rows) > _HUGE)
-    if not len(places) or len(places) > _FEW * rows.size:
+    if not len(places) or len(places) > _HUGE_SHARE * rows.size:
         return ""
     record, column = (int(number) for number in places[0])
     return (
@@ -84,7 +84,7 @@ def _find_own_scales(rows: Array, included: Array) -> str:
     errors = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
     if (np.abs(first.mean(axis=0) - second.mean(axis=0)) < _EQUAL * errors).all():
         statistic = "mean"
-    elif (_share_largest(first, second) & _share_largest(-first, -second)).mean() > _MOST:
+    elif (_share_largest(first, second) & _share_largest(-first, -second)).mean() > _SHARED_COLUMNS:
         statistic = "least and largest value"
     else:
         return ""
