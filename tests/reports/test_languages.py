@@ -203,10 +203,10 @@ REMARKS = (
     "x of record 4 (counted from 1), members first, holds 1e+38 at place 3 (1 such values): does it stand for a missing one?",
     "Look first: columns of x have the same mean on both sides, which a split at random does not give: was each side scaled by "
     "itself? Scale both as the training records were.",
-    "Look first: predictions on the members lie far from y on average, which training by the squared error does not give: are y "
-    "and outputs in one unit? A model of a median or a quantile is audited by its own loss (loss_of).",
-    "Look first: of the 49 closest pairs of records 92% have one on each side, where a split at random gives 50%: are nonmembers "
-    "copies of members, rounded, scaled or augmented?",
+    "Look first: predictions on the members lie far from y on average, which training by the squared error does not give: are "
+    "y and outputs in one unit? A model of a median or a quantile is audited by its own loss (loss_of).",
+    "Look first: of the 49 closest pairs of records 92% have one on each side, where a split at random gives 50%: are "
+    "nonmembers copies of members, rounded, scaled or augmented?",
     inspected.BIASED_NOTE,
     inspected.SPLIT_NOTE,
     "Invalid: members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
