@@ -10,6 +10,7 @@ from audit.data.source import numbered
 from audit.stats.bounds.binomial import upper_tail
 
 _CHANCE, _MOST_RECORDS = 1e-5, 20_000
+_SEED = 583_194_027  # no one splits with it, as with 0
 _DIRECTIONS, _SHARES = 8, (1.0, 0.5, 0.25, 0.125)  # of pairs, the closest
 _FEWEST, _DISTINCT, _SHARED_COLUMNS = 20, 0.9, 0.5
 _EQUAL = 1e-4  # standard errors between two means: chance gives less in fewer than 1 of 10,000 splits, even of one column
@@ -23,9 +24,9 @@ def find_side_signs(evidence: MemberEvidence) -> list[str]:
         return []
     rows = inputs.reshape(len(inputs), -1)
     remark = _name_huge(rows)
-    if len(rows) > _MOST_RECORDS:
-        sample = np.random.default_rng(0).choice(len(rows), _MOST_RECORDS, replace=False)
-        rows, included = rows[sample], included[sample]
+    # in random order, since the order of equal records, members first, would pair them by side
+    sample = np.random.default_rng(_SEED).permutation(len(rows))[:_MOST_RECORDS]
+    rows, included = rows[sample], included[sample]
     return [text for text in (remark, _find_near_copies(rows, included), _find_own_scales(rows, included)) if text]
 
 
@@ -49,15 +50,15 @@ def _find_near_copies(rows: Array, included: Array) -> str:
     Pairs are found without a look at membership. If that is a random draw, each pair has one record on each side with a chance
     below 2 m k / (n (n - 1)), and pairs are negatively dependent.
     """
-    from scipy.spatial import cKDTree
+    from sklearn.neighbors import NearestNeighbors
 
     count, members = len(rows), int(included.sum())
     values = rows.astype(np.float64)
     spreads = values.std(axis=0)
     values = (values - values.mean(axis=0)) / np.where(spreads > 0, spreads, 1.0)
-    directions = np.random.default_rng(0).normal(size=(values.shape[1], _DIRECTIONS)) / np.sqrt(values.shape[1])
-    distances, partners = cKDTree(values @ directions).query(values @ directions, k=2)
-    distances, partners = distances[:, 1], partners[:, 1]
+    directions = np.random.default_rng(_SEED).normal(size=(values.shape[1], _DIRECTIONS)) / np.sqrt(values.shape[1])
+    finder = NearestNeighbors(n_neighbors=1, algorithm="kd_tree").fit(values @ directions)
+    distances, partners = (column[:, 0] for column in finder.kneighbors())
     first = np.flatnonzero((partners[partners] == np.arange(count)) & (np.arange(count) < partners))
     first = first[np.argsort(distances[first], kind="stable")]
     is_split = included[first] != included[partners[first]]
