@@ -9,6 +9,7 @@ from audit.accounting import calibration
 from audit.core import checks
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
+from audit.core.clip_quantile import ClipQuantile
 from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, phases, steps
 from audit.core.events import Event, Unit, dp_sgd, sgd
@@ -104,7 +105,7 @@ class Federated:
                 f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
         self._check_records()
-        if self.adaptive_clip is not None and self.noise != "central":
+        if ClipQuantile.read(self.adaptive_clip) is not None and self.noise != "central":
             raise ConfigError(
                 f"adaptive_clip with noise '{self.noise}': a server counts and noises; use noise 'central', or leave it out"
             )

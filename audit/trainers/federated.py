@@ -1,14 +1,14 @@
 """Federated averaging: many federations of many clients in one tensor program."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from audit import plugins
 from audit.core import checks
+from audit.core.clip_quantile import ClipQuantile
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated.adaptive_clip import ClipQuantile
 from audit.engine.federated.federated import Federations
 from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
 from audit.engine.federated.foreign_server import ForeignFederations
@@ -116,17 +116,8 @@ class FederatedTrainer:
             example_cap=self.example_cap,
             slots=self.slots,
             hosts=self.hosts if self.unit == "example" else None,
-            adaptive=self._adaptive(),
+            adaptive=ClipQuantile.read(self.adaptive_clip),
         )
-
-    def _adaptive(self) -> ClipQuantile | None:
-        if self.adaptive_clip is None:
-            return None
-        allowed = [field.name for field in fields(ClipQuantile)]
-        if not isinstance(self.adaptive_clip, Mapping):
-            raise ConfigError(f"federated.adaptive_clip is {self.adaptive_clip!r}; expected a mapping of {', '.join(allowed)}")
-        plugins.refuse_unknown(self.adaptive_clip, allowed, "federated.adaptive_clip")
-        return ClipQuantile(**self.adaptive_clip)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.

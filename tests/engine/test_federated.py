@@ -17,6 +17,7 @@ from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.canaries import Canaries, ClientBehaviour, CoordinateGradients
+from audit.core.clip_quantile import ClipQuantile
 from audit.core.data import Dataset
 from audit.core.errors import ConfigError, DataError, ObservationError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
@@ -28,10 +29,11 @@ from audit.data import clients
 from audit.engine.compile_c import library
 from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
 from audit.engine.compiled.compiled_mlp import SOURCE
-from audit.engine.federated.adaptive_clip import ClipNorms, ClipQuantile
+from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated import clipped_updates
 from audit.engine.federated.federated_canaries import streams
 from audit.engine.federated.federated_plan import LocalTraining, batches, split
+from audit.mechanisms.federated import Federated
 from audit.models.build import parameter_count, starting
 from audit.stats.curves import tradeoff
 from audit.trainers.federated import FederatedTrainer
@@ -79,7 +81,7 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
     rounds = provided.steps * plan.cohorts
     coins = seed.child("batches").numpy().random((rounds, plan.clients + len(provided.canaries))) < provided.sample_rate
     clip_norm = None if provided.noisy is None else provided.noisy.clip_norm
-    adaptive = plan._adaptive()
+    adaptive = ClipQuantile.read(plan.adaptive_clip)
     for number in range(rounds):
         short = 0
         taking_part = np.flatnonzero(coins[number, : plan.clients])
@@ -506,10 +508,23 @@ def test_an_adaptive_clip_norm_comes_to_the_quantile_of_the_norms() -> None:
     assert float(norms.ratios[0]) * 0.5 == pytest.approx(3.2, rel=0.15)
 
 
-@pytest.mark.parametrize("setting", [{"quantile": "a"}, {"rate": True}, {"rate": 1e3}, {"share": [0.1]}, {"quantil": 0.4}, 3])
-def test_settings_of_a_moving_clip_norm_that_mean_nothing_are_refused(setting: Any) -> None:
-    with pytest.raises(ConfigError, match="adaptive_clip"):
-        FederatedTrainer(clients=10, adaptive_clip=setting)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"quantile": "a"},
+        {"quantile": 1.0},
+        {"rate": True},
+        {"rate": -1.0},
+        {"rate": 1e3},
+        {"share": [0.1]},
+        {"quantil": 0.4},
+        3,
+    ],
+)
+def test_settings_of_a_moving_clip_norm_that_mean_nothing_are_refused_by_the_mechanism_and_its_trainer(setting: Any) -> None:
+    for make in (FederatedTrainer, Federated):
+        with pytest.raises(ConfigError, match="adaptive_clip"):
+            make(clients=10, adaptive_clip=setting, **({"noise_multiplier": 1.0} if make is Federated else {}))
 
 
 def test_a_client_that_sends_zeros_moves_the_count_of_an_adaptive_clip_norm_by_one_half() -> None:
@@ -533,9 +548,3 @@ def test_the_sum_and_the_count_of_an_adaptive_clip_norm_have_together_the_noise_
     assert sums.std(1) == pytest.approx([claimed * settings.sum_noise] * 2, rel=0.15)
     assert counts.std(1) == pytest.approx([2 * settings.count_noise(claimed)] * 2, rel=0.15)
     assert 1 / claimed**2 == pytest.approx((claimed * settings.sum_noise) ** -2 + (2 * settings.count_noise(claimed)) ** -2)
-
-
-@pytest.mark.parametrize("wrong", [{"quantile": 1.0}, {"share": 0.0}, {"rate": -1.0}, {"median": 0.5}])
-def test_adaptive_clipping_that_says_nothing_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="adaptive_clip"):
-        trainer(adaptive_clip=wrong)

@@ -1,50 +1,10 @@
 """A clip norm that follows the clients: after each round it moves by a noisy count of the updates that it did not clip."""
 
-import math
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
+from audit.core.clip_quantile import ClipQuantile
 from audit.core.errors import ConfigError
-
-LARGEST_RATE = 10.0  # a round that clips all or none moves the clip norm by up to a factor e^10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClipQuantile:
-    """How a clip norm follows a quantile of the norms of updates.
-
-    Attributes:
-        quantile: share of the updates that are to be shorter than the clip norm.
-        rate: of the clip norm's geometric steps.
-        share: of the privacy that the count costs: sums and counts together have the noise multiplier that is claimed.
-
-    References:
-        Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv 1905.03871, algorithm 1 and theorem 1.
-    """
-
-    quantile: float = 0.5
-    rate: float = 0.2
-    share: float = 0.05
-
-    def __post_init__(self) -> None:
-        numbers = (self.quantile, self.share, self.rate)
-        are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
-        if not (are_numbers and 0 < self.quantile < 1 and 0 < self.share < 1 and 0 < self.rate <= LARGEST_RATE):
-            raise ConfigError(
-                f"adaptive_clip has quantile {self.quantile!r}, share {self.share!r}, rate {self.rate!r}; expected two numbers "
-                f"between 0 and 1, and one above 0 and up to {LARGEST_RATE:g}"
-            )
-
-    @property
-    def sum_noise(self) -> float:
-        """Return how much larger the noise of the sum is than without a count."""
-        return 1 / math.sqrt(1 - self.share)
-
-    def count_noise(self, noise_multiplier: float) -> float:
-        """Return the deviation of the noise on a count to which each client adds 1/2 or -1/2."""
-        return noise_multiplier / (2 * math.sqrt(self.share))
 
 
 class ClipNorms:

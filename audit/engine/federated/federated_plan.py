@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit.core import checks
+from audit.core.clip_quantile import ClipQuantile
 from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data import clients
 from audit.engine.compiled.compiled_gradients import COMPILE
-from audit.engine.federated.adaptive_clip import ClipQuantile
 
 SPLITS = ("uniform", "dirichlet", "column")
 
