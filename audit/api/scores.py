@@ -244,6 +244,7 @@ def _scores(
 ) -> Scores:
     """Both sides together, with the game that they come from."""
     sides = [score_values.read(member_scores, "member scores"), score_values.read(nonmember_scores, "nonmember scores")]
+    score_values.refuse_memberships(*sides)
     values = score_values.on_common_scale(sides)
     included = np.arange(len(values)) < len(sides[0])
     checks.both_sides(included, "a bound")

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit.core import checks
 from audit.core.errors import DataError
 
+FEWEST_COINS = 10  # fewer zeros and ones may be scores by chance
 EXACT = 2**53  # whole numbers beyond are not all distinguished as float64
 
 
@@ -34,6 +35,18 @@ def read(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.dtype.kind == "f":
         return checks.without_nan(array.astype(np.float64), name)
     return array
+
+
+def refuse_memberships(members: NDArray[Any], nonmembers: NDArray[Any]) -> None:
+    """Raise `DataError` for scores and memberships of the same records: one side has zeros and ones alone, the other others."""
+    if len(members) != len(nonmembers) or len(members) < FEWEST_COINS:
+        return
+    for coins, scores, name in ((members, nonmembers, "member scores"), (nonmembers, members, "nonmember scores")):
+        if np.array_equal(np.unique(coins), [0, 1]) and not np.isin(scores, [0, 1]).all():
+            raise DataError(
+                f"{name} are {len(coins)} zeros and ones, one beside each score of the other side, as memberships are: give "
+                "scores of members and of nonmembers, scores[included] and scores[~included]"
+            )
 
 
 def on_common_scale(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:

@@ -151,6 +151,17 @@ def test_doing_nothing_and_a_list_of_denied_names_are_refuted_in_one_run(forget:
     assert twin.value == "proves nothing, as it should"
 
 
+def test_the_first_system_given_again_whenever_something_is_forgotten_is_refuted() -> None:
+    first: list[Any] = []
+
+    def give_again(model: Any, request: Any, data: Any, seed: int) -> Any:
+        first.append(model)
+        return first[0]
+
+    report = check(list_names, give_again)
+    assert report.exit_code == 1 and report.distance[0] > 0.5
+
+
 POINTS = np.random.default_rng(3).normal(size=(100, 8))
 FAR = np.random.default_rng(4).normal(size=(120, 8)) + 4.0
 

@@ -99,6 +99,16 @@ def test_misuse_is_refused_in_words() -> None:
         audit.lower_bound(MEMBERS, NONMEMBERS, delta=0.0, game="independent_trials", estimator="gaussian")
 
 
+@pytest.mark.parametrize("kind", [bool, int, float])
+def test_memberships_in_the_place_of_scores_are_refused(kind: type) -> None:
+    draw = np.random.default_rng(0)
+    scores, included = draw.normal(size=40), (draw.random(40) < 0.5).astype(kind)
+    for sides in ((scores, included), (included, scores)):
+        with pytest.raises(DataError, match="as memberships are"):
+            audit.lower_bound(*sides, delta=1e-5)
+    assert audit.lower_bound(np.ones(40), np.arange(40) % 2, delta=1e-5, certificates=0).epsilon >= 0  # answers yes or no
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

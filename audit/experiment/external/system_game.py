@@ -20,7 +20,7 @@ from audit.core.seeds import Seed
 from audit.data import loaders
 from audit.data.row_containers import concatenate, describe, read_rows
 from audit.experiment.external.model_calls import call_argument
-from audit.stats.scoring.column_comparison import compare_columns
+from audit.stats.scoring.column_comparison import compare_columns, know_members
 
 FEWEST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
 
@@ -111,9 +111,9 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     if rounds.references:
         stream = root.child("references")
         reference_coins = _draw_coins(stream.child("coins"), rounds.references, count, rounds)
-        references = [_train_and_score(system, row, stream.child("run", number)) for number, row in enumerate(reference_coins)]
-        scores = _compare_with_references(values, np.stack(references), reference_coins)
-        twins = None if twins is None else _compare_with_references(twins, np.stack(references), reference_coins)
+        references = _train_references(system, reference_coins, stream)
+        scores = _compare_with_references(values, references, reference_coins)
+        twins = None if twins is None else _compare_with_references(twins, references, reference_coins)
     else:
         if values.shape[2] > 1:
             raise ConfigError(
@@ -163,9 +163,28 @@ def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:
     return np.array(np.broadcast_to(tosses, (runs, count)))
 
 
-def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed) -> Array:
-    """Return the scores of all canaries `(m, k)` after a training, and after forgetting if that is asked for."""
+def _train_references(system: SystemUnderTest, coins: Array, stream: Seed) -> Array:
+    """Return the scores `(k, m, c)` of references, from which is learned how a canary that was seen scores.
+
+    Of unlearning they are scores after forgetting. If these do not tell the references' own members, those before forgetting:
+    a system that forgot in the first run, and gives that one again whenever it is asked, is the same in all references, and
+    still looks as if it had not forgotten.
+    """
+    before: list[Array] = []
+    scores = [_train_and_score(system, row, stream.child("run", number), before) for number, row in enumerate(coins)]
+    after = _finite(np.stack(scores))
+    return after if system.forget is None or know_members(after, coins) else _finite(np.stack(before))
+
+
+def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed, before: list[Array] | None = None) -> Array:
+    """Return the scores of all canaries `(m, k)` after a training, and after forgetting if that is asked for.
+
+    Args:
+        before: to which the scores before forgetting are added; None leaves them out.
+    """
     subject = _train(system, coins, run)
+    if system.forget is not None and before is not None:
+        before.append(_score(system, subject))
     if system.forget is not None and coins.any():
         request = read_rows(system.canaries, "canaries").take(np.flatnonzero(coins))
         arguments, had_result = (subject, request, system.data, run.child("forget").integer() % 2**31), subject is not None
@@ -212,11 +231,11 @@ def _score_records(system: SystemUnderTest, subject: Any, canaries: Any) -> Arra
 
 
 def _compare_with_references(values: Array, references: Array, coins: Array) -> Array:
-    """Return log odds of membership `(runs, m)` of scores `(runs, m, k)` by references that saw each canary, or did not.
+    """Return log odds of membership `(runs, m)` of scores `(runs, m, k)` by references that saw each canary, or did not."""
+    return np.array([compare_columns(row, references, coins) for row in _finite(values)])
 
-    Raises:
-        DataError: a score is infinite.
-    """
-    if not (np.isfinite(values).all() and np.isfinite(references).all()):
+
+def _finite(values: Array) -> Array:
+    if not np.isfinite(values).all():
         raise DataError("a score is infinite, which no reference can be compared with; clip scores to finite numbers")
-    return np.array([compare_columns(row, references, coins) for row in values])
+    return values

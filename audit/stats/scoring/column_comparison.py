@@ -1,16 +1,19 @@
 """Membership from several scores of any meaning, learned on references that saw each record or did not."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.bounds import roc
 from audit.stats.scoring import logistic, membership, reference_fit
 
 Array = NDArray[Any]
 
 RIDGE = 0.05  # that few references are drawn to nothing with
 LARGEST = 30.0  # of a feature; beyond it says no more
+DEVIATIONS = 3.0  # above chance, from where on references are said to know members
 
 
 def compare_columns(target: Array, references: Array, included: Array) -> Array:
@@ -30,6 +33,24 @@ def compare_columns(target: Array, references: Array, included: Array) -> Array:
     if labels.all() or not labels.any():
         return np.asarray(queries[:, 1::2].sum(axis=1))
     return np.asarray(logistic.fit(training, labels, ridge=RIDGE).log_odds(queries))
+
+
+def know_members(references: Array, included: Array) -> bool:
+    """Return whether references tell each other's members by their scores, so that `compare_columns` learns from them.
+
+    Each reference in turn is compared with all others; the mean AUC has to be `DEVIATIONS` standard deviations above a half.
+    References that all score a canary alike know nothing. None with both sides cannot be judged, and pass.
+    """
+    if not np.ptp(references, axis=0).any():
+        return False
+    others = ~np.eye(len(references), dtype=bool)
+    areas, variances = [], []
+    for row, coins, rest in zip(references, included, others, strict=True):
+        if coins.any() and not coins.all():
+            odds = compare_columns(row, references[rest], included[rest])
+            areas.append(roc.auc(odds[coins], odds[~coins]))
+            variances.append((1 / coins.sum() + 1 / (~coins).sum()) / 12)
+    return not areas or float(np.mean(areas)) > 0.5 + DEVIATIONS * math.sqrt(sum(variances)) / len(areas)
 
 
 def _features(target: Array, references: Array, included: Array) -> tuple[Array, Array]:
