@@ -17,6 +17,7 @@ import numpy as np
 from page_sections import replace_section
 
 from audit.stats.bounds import least_favourable, rank_sums
+from audit.stats.bounds.shifts import GdpShift
 
 TITLE = "Levels of each size"
 STORE = Path(__file__).with_suffix(".csv")
@@ -29,21 +30,17 @@ COLUMNS = ("members", "nonmembers", "share", "gaussian", "fdp_rank")
 
 def levels(members: int, nonmembers: int, shares: tuple[int, ...]) -> list[tuple[float, float | None]]:
     """Exact levels at each share of the budget: of `gaussian`, and of `fdp_rank` by the AUC if the share is in `shares`."""
-    scores = least_favourable.auc_scores(members + nonmembers)
-    draws = least_favourable.simulate(members, nonmembers, SIGNIFICANCE / max(shares))
-    step = max(1, (1 << 19) // len(scores))
-    parts = [slice(start, start + step) for start in range(0, len(draws.members), step)]
-    sums = np.concatenate(
-        [least_favourable.simulated_sums(draws.members[part], draws.nonmembers[part], scores) for part in parts]
-    )
-    least, result = int(scores[:members].sum()), []
-    for level in (SIGNIFICANCE / share for share in SHARES):
+    scores, result = least_favourable.auc_scores(members + nonmembers), []
+    least = int(scores[:members].sum())
+    test = least_favourable.PointTest(GdpShift(), 0.0, scores, members=members, significance=SIGNIFICANCE / max(shares))
+    for share in SHARES:
+        level = SIGNIFICANCE / share
         exact = rank_sums.tail(members, nonmembers, rank_sums.critical_wins(members, nonmembers, level))
-        if level < SIGNIFICANCE / max(shares) * (1 - 1e-9):
+        if share not in shares:
             result.append((exact, None))
             continue
-        critical = least_favourable.largest_kept(sums, least_favourable.rank_limits(len(scores), level))
-        result.append((exact, min(exact, rank_sums.tail(members, nonmembers, critical - least + 1))))  # it asks for both
+        drawn = rank_sums.tail(members, nonmembers, test.critical_sum(level) - least + 1)
+        result.append((exact, min(exact, drawn)))  # it asks for both
     return result
 
 

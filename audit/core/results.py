@@ -295,7 +295,8 @@ def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result, game, attack, bound in _places_bounds(mechanisms):
         epsilon, inside, _ = split_by_condition(bound)
         void = bound.void_epsilon if isinstance(bound, lower_bounds.VoidBound) else None
-        figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, lower_bounds.read_ceiling(bound)
+        ceilings = getattr(bound, "ceiling", None), getattr(bound, "ceiling_inside", None)
+        figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, *ceilings
         yield result, game, attack, bound.estimator, *figures
 
 
@@ -324,7 +325,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[MechanismResult]],
     "bounds": (
         (
             *("mechanism", "game", "attack", "estimator", "epsilon", "epsilon_inside", "family", "void_epsilon"),
-            *("delta", "confidence", "ceiling"),
+            *("delta", "confidence", "ceiling", "ceiling_inside"),
         ),
         _bounds,
     ),

@@ -267,19 +267,21 @@ def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechani
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
-def test_bets_on_pairs_gain_nothing_on_average_in_a_fixed_order_of_memberships(delta: float) -> None:
-    """All answers of randomised response on four pairs, at the claim that is exactly true: the mean wealth of every bettor."""
-    epsilon, pairs = 1.0, 4
+@pytest.mark.parametrize("sizes", [(4, 4), (5, 3), (2, 6)])
+def test_bets_on_blocks_gain_nothing_on_average_in_a_fixed_order_of_memberships(delta: float, sizes: tuple[int, int]) -> None:
+    """All answers of randomised response, at the claim that is exactly true: the mean wealth of every bettor."""
+    epsilon, (count, trials) = 1.0, (sizes[0], sum(sizes))
     against = betting_claims.pairs(np.array([epsilon]), delta)
     rate = rate_of(epsilon)
     mean = np.zeros(sequential.BETTORS)
-    for answers in itertools.product((0.0, 1.0), repeat=2 * pairs):
-        members, nonmembers = np.array(answers[:pairs]), np.array(answers[pairs:])
+    for answers in itertools.product((0.0, 1.0), repeat=trials):
+        members, nonmembers = np.array(answers[:count]), np.array(answers[count:])
         right = int(members.sum() + (1 - nonmembers).sum())
-        wealth = sequential.follow_pairs(against, members[None], nonmembers[None]).end
-        mean += rate**right * (1 - rate) ** (2 * pairs - right) * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
+        wealth = sequential.follow_sides(against, members[None], nonmembers[None]).end
+        mean += rate**right * (1 - rate) ** (trials - right) * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
     assert mean.max() <= 1 + 1e-9
     assert mean.max() > 0.9, "and some bettors lose little"
+    assert mean.min() < 0.99, "and bets were made"
 
 
 def test_every_estimator_for_any_mechanism_has_its_worst_case_here() -> None:

@@ -240,6 +240,15 @@ def test_only_a_bound_for_any_mechanism_has_an_epsilon() -> None:
             bound.epsilon  # type: ignore[union-attr]  # noqa: B018
 
 
+def test_a_ceiling_inside_a_family_or_void_stands_under_no_plain_title() -> None:
+    """A caller who takes the largest ceiling of the table of bounds gets one that holds for any mechanism."""
+    rows = _raised(sample.run(Outcome.INVALID)).to_pandas("bounds")
+    inside = rows["epsilon_inside"].notna()
+    assert inside.any() and rows["void_epsilon"].notna().any() and rows["ceiling"].notna().any()
+    assert (rows["ceiling"].notna() == rows["epsilon"].notna()).all()
+    assert (rows["ceiling_inside"].notna() == inside).all()
+
+
 def test_a_result_refuses_a_bound_without_the_type_of_its_condition() -> None:
     (plain, dp) = sample.run().mechanisms
     with pytest.raises(DataError, match="void; expected VoidBound"):

@@ -8,7 +8,7 @@ import pytest
 import reachable_bounds
 from scipy import stats
 
-from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots
+from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots, weighted_draws
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.shifts import CurveShift, GdpShift
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
@@ -97,11 +97,15 @@ def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
     result = least_favourable.rank_bound(ranked, GdpShift(), auc, significance=significance, stream=2)
     draws = least_favourable.simulate(12, 12, significance, 2)
     needed = least_favourable.wins(ranked)
-    critical = [
-        np.sort((nonmember[None, :] - member[:, None]).ravel())[needed - 1]
-        for member, nonmember in zip(draws.members, draws.nonmembers, strict=True)
-    ]
-    expected = min(np.sort(critical[:rows])[rank - 1] for rows, rank in draws.ranks)
+    critical = np.array(
+        [
+            np.sort((nonmember[None, :] - member[:, None]).ravel())[needed - 1]
+            for member, nonmember in zip(draws.members, draws.nonmembers, strict=True)
+        ]
+    )
+    order = np.argsort(critical)
+    spent = draws.costs[:, order].cumsum(axis=1)
+    expected = min(critical[order][row.searchsorted(most, "right")] for row, most in zip(spent, draws.budgets, strict=True))
     assert result == pytest.approx(max(expected, 0), abs=2e-4)
     assert result > 0.3
 
@@ -110,12 +114,12 @@ def test_p_values_are_uniform_at_the_truth() -> None:
     draw, trials, rejected = np.random.default_rng(3), 1500, 0
     draws = least_favourable.simulate(15, 20, 0.1)
     scores = least_favourable.auc_scores(35)
-    reached = np.sort(least_favourable.simulated_sums(draws.members + 1.0, draws.nonmembers, scores))
+    sums = least_favourable.simulated_sums(draws.members + 1.0, draws.nonmembers, scores)
     for _ in range(trials):
         observed = least_favourable.simulated_sums(
             np.sort(draw.normal(1.0, 1, (1, 15)), axis=1), np.sort(draw.normal(size=(1, 20)), axis=1), scores
         )[0]
-        rejected += 1 + len(reached) - np.searchsorted(reached, observed) <= 0.1 * (len(reached) + 1)
+        rejected += (draws.costs[:, sums >= observed].sum(axis=1) <= draws.budgets).all()
     assert rejected / trials == pytest.approx(0.1, abs=0.035)
 
 
@@ -208,8 +212,11 @@ def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
     coarse, fine = (least_favourable.simulate(3, 4, level, 1) for level in (0.2, 0.05))
     assert (fine.members[: len(coarse.members)] == coarse.members).all()
     assert (fine.nonmembers[: len(coarse.members)] == coarse.nonmembers).all()
-    assert [rows for rows, _ in coarse.ranks] == [14_000] and [rows for rows, _ in fine.ranks] == [14_000, 28_000]
+    assert coarse.costs.shape == (1, 14_000) and fine.costs.shape == (2, 28_000)
+    assert (fine.costs[0, :14_000] == coarse.costs[0]).sum() == 0 < fine.costs[0, :14_000].min()  # 0.1 is finer than 0.2
+    assert not fine.costs[0, 14_000:].any()
     raw = np.random.default_rng([3, 4, 1]).standard_normal((14_000, 7), dtype=np.float32)
+    weighted_draws.move_apart(raw, 3, 0)
     members, nonmembers = (np.sort(side, axis=1) for side in (raw[:, :3], raw[:, 3:]))
     assert (coarse.members == members).all() and (coarse.nonmembers == nonmembers).all()
     encoded = least_favourable.simulate(3, 4, 0.2, 1, CurveShift.encode)
@@ -247,7 +254,7 @@ LEVELS = (0.05, 0.05 / 2, 0.05 / 3, 0.01, 0.05 / 20)
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(20, 20), (21, 20), (33, 47), pytest.param((100, 100), marks=pytest.mark.slow)])
 def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated(sizes: tuple[int, int]) -> None:
-    """The exact level if nothing leaks, given the draws: their luck may not lift it, and costs a quarter at most."""
+    """The exact level if nothing leaks, given the draws: their luck may not lift it, and costs a sixth at most."""
     members, nonmembers = sizes
     tail = np.append(np.cumsum(chances_of_wins(members, nonmembers)[::-1])[::-1], 0.0)
     scores = least_favourable.auc_scores(members + nonmembers)
@@ -256,7 +263,7 @@ def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated
         critical = least_favourable.PointTest(GdpShift(), 0.0, scores, members=members, significance=level).critical_sum()
         exact = float(tail[critical - least + 1])
         largest = float(tail[tail <= level].max())  # of the exact test
-        assert 0.75 * largest < exact <= level, level
+        assert 0.83 * largest < exact <= level, level
 
 
 TABLE = Path(__file__).parents[2] / "benchmarks" / "levels.csv"
@@ -281,7 +288,7 @@ def test_no_size_of_the_shipped_table_has_more_than_the_stated_level() -> None:
     assert (rows[drawn, 4] <= rows[drawn, 3]).all()
     # what the luck of the draws costs of a power of 80 %: standard errors of the test, by the density of power there
     cost = stats.norm.pdf(stats.norm.ppf(0.8)) * (stats.norm.isf(rows[drawn, 4]) - stats.norm.isf(rows[drawn, 3]))
-    assert cost.mean() < 0.02 and cost.max() < 0.045
+    assert cost.mean() < 0.01 and cost.max() < 0.02
     for size in (20, 27, 40):
         for row in rows[(members == size) & np.isin(share, (1, 3))]:
             assert exact_level((int(row[0]), int(row[1])), int(row[2])) == pytest.approx(row[4], abs=1e-7)

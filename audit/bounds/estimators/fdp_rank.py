@@ -65,6 +65,8 @@ class FdpRank:
         signal, description, tests = _search(self, ranking, mechanism, 1 - confidence)
         members = int(ranking.sum())
         top = _ceiling(self, (members, len(ranking) - members), mechanism, confidence)
+        if ranking[:members].all():
+            signal = max(signal, top)  # no draws are needed for the largest sum of scores, which has one order alone
         epsilon = _epsilon(signal, mechanism, delta)
         return LowerBound(
             epsilon=epsilon,
@@ -89,6 +91,10 @@ class FdpRank:
         if not self._simulations(sides, significance):
             tests = rank_exact.precedence_tests(ranking, self.ratio)
             return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
+        if ranking[: sides[0]].all():
+            perfect = rank_exact.separation(*sides)
+            if rank_exact.refutes((perfect,), _curve(mechanism)(signal), significance=significance):
+                return True
         scores_of_ranks = self._rank_scores(sides, mechanism)
         if self._keeps_null(ranking, scores_of_ranks, significance):
             return False

@@ -55,7 +55,7 @@ class Sequential:
         return frozenset({Assumption.INDEPENDENT_TRIALS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The largest epsilon of a fixed grid that was refuted, each member in turn with a nonmember.
+        """The largest epsilon of a fixed grid that was refuted, by the rows of each side in their order.
 
         Raises:
             DataError: one side is empty, or the rows of a side are sorted by score.
@@ -64,7 +64,7 @@ class Sequential:
         """
         against = self._hypotheses(scores, delta, ())
         path = _follow_finished(against, scores)
-        bound = self._bound(path, against, delta, confidence, scores)
+        bound = self._bound(path, against, delta, confidence, scores, finished=True)
         first_proof = _first(path.joint[:, 0], _threshold(confidence))
         description = (
             f"leakage proved after {path.trials[first_proof]} of {path.end.trials} trials" if first_proof is not None else ""
@@ -72,7 +72,7 @@ class Sequential:
         return replace(bound, selected=description if bound.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """True if `epsilon` at `delta` was refuted at some time, each member in turn with a nonmember."""
+        """True if `epsilon` at `delta` was refuted at some time, by the rows of each side in their order."""
         return self.refutes_tables([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
 
     def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
@@ -81,12 +81,12 @@ class Sequential:
         if against is None:
             return [False] * len(tables)
         sides = [_check_sides(scores) for scores in tables]
-        lengths = np.array([(len(members), len(nonmembers)) for members, nonmembers in sides]).min(axis=1)
+        sizes = np.array([(len(members), len(nonmembers)) for members, nonmembers in sides])
         is_refuted = np.zeros(len(tables), dtype=bool)
-        for pairs in np.unique(lengths):
-            (places,) = np.nonzero(lengths == pairs)
-            members, nonmembers = (np.stack([sides[place][side][:pairs] for place in places]) for side in (0, 1))
-            path = sequential.follow_pairs(against, members, nonmembers)
+        for size in np.unique(sizes, axis=0):
+            (places,) = np.nonzero((sizes == size).all(axis=1))
+            members, nonmembers = (np.stack([sides[place][side] for place in places]) for side in (0, 1))
+            path = sequential.follow_sides(against, members, nonmembers)
             is_refuted[places] = (path.separate >= _threshold(confidence)).any(axis=(0, 2))
         return is_refuted.tolist()
 
@@ -99,7 +99,8 @@ class Sequential:
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
-        bound = self._bound(_follow_finished(against, scores), against, pairs(0.0)[1], confidence, scores)
+        path = _follow_finished(against, scores)
+        bound = self._bound(path, against, pairs(0.0)[1], confidence, scores, finished=True)
         return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
@@ -168,12 +169,23 @@ class Sequential:
         return None if self.family == "any" else parameter
 
     def _bound(
-        self, path: sequential.BettingPath, against: betting_claims.Hypotheses, delta: float, confidence: float, like: Scores
+        self,
+        path: sequential.BettingPath,
+        against: betting_claims.Hypotheses,
+        delta: float,
+        confidence: float,
+        like: Scores,
+        *,
+        finished: bool = False,
     ) -> LowerBound:
         mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
         significance = 1 - checks.open_probability(confidence, "confidence")
-        index = sequential.largest_refuted(path.end, significance)
-        top = _ceiling(against, path.end.trials, significance, path.end.chance)
+        end = path.end
+        if finished:
+            top = _finished_ceiling(against, end.members.shape[1], end.nonmembers.shape[1], significance)
+        else:
+            top = _ceiling(against, end.trials, significance, end.chance)
+        index = sequential.largest_refuted(end, significance)
         epsilon = 0.0 if index is None else float(against.epsilons[index])
         return LowerBound(
             epsilon=epsilon,
@@ -199,7 +211,7 @@ def _dp_sgd(scores: Scores) -> EventCurves:
 
 
 def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequential.BettingPath:
-    """The game on finished scores: the rows of each side in their order, a member with a nonmember.
+    """The game on finished scores: the rows of each side in their order, in blocks of members and nonmembers.
 
     No coins are needed, how members and nonmembers came to be so many may be unknown, and how the two sides are mixed in the
     table changes nothing (docs/theory/anytime.md, "Sequential").
@@ -208,7 +220,7 @@ def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequ
         DataError: one side is empty, or the rows of a side are sorted by score.
     """
     members, nonmembers = _check_sides(scores)
-    return sequential.follow_pairs(against, members[None], nonmembers[None])
+    return sequential.follow_sides(against, members[None], nonmembers[None])
 
 
 def _check_sides(scores: Scores) -> tuple[Array, Array]:
@@ -265,6 +277,11 @@ def _thin(points: int, proof: int | None) -> Array:
 @functools.lru_cache(maxsize=256)
 def _ceiling(against: betting_claims.Hypotheses, trials: int, significance: float, chance: float) -> int | None:
     return sequential.perfect(against, trials, significance, chance)
+
+
+@functools.lru_cache(maxsize=256)
+def _finished_ceiling(against: betting_claims.Hypotheses, members: int, nonmembers: int, significance: float) -> int | None:
+    return sequential.perfect_sides(against, members, nonmembers, significance)
 
 
 PLUGIN = Sequential

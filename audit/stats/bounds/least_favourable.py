@@ -17,16 +17,17 @@ from scipy import special
 
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
-from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for
+from audit.stats.bounds.critical_ranks import class_edges, draws_for
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.shifts import CELLS, LIFT, REACH, Encoding, GdpShift, Positions, Shift
 from audit.stats.bounds.validation import Array, Counts
+from audit.stats.bounds.weighted_draws import Limits, costs_of, move_apart
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
 FIRST_ROWS = 2000  # simulations that only say where a search may begin
-WORK, MOST_WORK = 16_000_000, 80_000_000  # simulated scores in one test, and if it has few draws beyond its level
+WORK, MOST_WORK = 24_000_000, 120_000_000  # simulated scores in one test, and if it has few draws beyond its level
 TOGETHER = 1 << 16  # simulated scores ranked at a time, which stay in a core's cache
 FIRST_OF_POINT = 1000  # draws that decide most tests at one point; doubled as long as they do not
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
@@ -39,12 +40,15 @@ class Simulations:
     Attributes:
         members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them; each row rises.
         nonmembers: `(B, n0)` standard normal; each row rises.
-        ranks: of `rank_limits`; the last pair is the test itself, the others are what coarser tests ask at the least.
+        costs: `(limits, B)`, of a draw that reaches the observed sum; the last limit is the test itself, the others are what
+            coarser tests ask at the least.
+        budgets: `(limits,)` what those draws may cost together where the sum refutes.
     """
 
     members: NDArray[Any]
     nonmembers: NDArray[np.float32]
-    ranks: tuple[tuple[int, int], ...]
+    costs: Counts
+    budgets: Counts
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
@@ -64,44 +68,50 @@ def simulate(
     members: int, nonmembers: int, significance: float, stream: int = 0, encode: Encoding = GdpShift.encode
 ) -> Simulations:
     """Return the draws for one test, from a stream that the numbers of scores fix: no caller can draw again."""
-    ranks = rank_limits(members + nonmembers, significance)
-    encoded, others = _draws(encode, members, nonmembers, stream, ranks[-1][0])
-    return Simulations(members=encoded, nonmembers=others, ranks=ranks)
+    limits = limits_for(members + nonmembers, significance)
+    encoded, others, weights = _draws(encode, members, nonmembers, stream, limits[-1][0])
+    costs, budgets = costs_of(weights, limits)
+    return Simulations(members=encoded, nonmembers=others, costs=costs, budgets=budgets)
 
 
-def rank_limits(scores: int, significance: float) -> tuple[tuple[int, int], ...]:
-    """Return pairs (rows, rank): fewer than `rank` of the first `rows` draws may reach a sum that refutes.
+def limits_for(scores: int, significance: float) -> Limits:
+    """Return pairs (rows, level): by its first rows, each test has to refute at its level.
 
     The draws of a coarser class are the first of a finer one, and what refutes has to refute at the finest significance of
     every coarser class, so that less significance never refutes more.
     """
     edges = class_edges(significance, COARSEST)
-    classes = [*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance)]
-    return tuple((count, critical_rank(count, level)) for count, level in classes)
+    return (*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance))
 
 
-def largest_kept(sums: Counts, limits: tuple[tuple[int, int], ...]) -> int:
-    """Return the largest sum that does not refute: of the first draws of each pair of `limits` the rank-th largest, or more."""
-    return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in limits)
+def largest_kept(sums: Counts, costs: Counts, budgets: Counts) -> int:
+    """Return the largest sum that does not refute: the draws that reach it cost more than one of the budgets."""
+    order = np.argsort(-sums, kind="stable")
+    spent = np.cumsum(costs[:, order], axis=1)
+    places = [int(np.searchsorted(row, budget, side="right")) for row, budget in zip(spent, budgets, strict=True)]
+    return int(sums[order][min(places)])
 
 
 @functools.lru_cache(maxsize=1)
-def _draws(encode: Encoding, members: int, nonmembers: int, stream: int, rows: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    """Encoded members and nonmembers, kept for bounds on the same numbers of scores.
+def _draws(
+    encode: Encoding, members: int, nonmembers: int, stream: int, rows: int
+) -> tuple[NDArray[Any], NDArray[np.float32], Array]:
+    """Encoded members and nonmembers with the weights of the draws, kept for bounds on the same numbers of scores.
 
     Drawn row by row, so that the first rows are those of a shorter block from the same stream, and encoded in a core's cache.
     """
     generator, scores = _generator(members, nonmembers, stream), members + nonmembers
     encoded = np.empty((rows, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
-    others = np.empty((rows, nonmembers), dtype=np.float32)
+    others, weights = np.empty((rows, nonmembers), dtype=np.float32), np.empty(rows)
     step = max(1, TOGETHER // scores)
     for start in range(0, rows, step):
         draws = generator.standard_normal((min(step, rows - start), scores), dtype=np.float32)
+        weights[start : start + step] = move_apart(draws, members, start)
         sides = draws[:, :members], draws[:, members:]
         for side in sides:
             side.sort(axis=1)
         encoded[start : start + step], others[start : start + step] = encode(sides[0]), sides[1]
-    return encoded, others
+    return encoded, others, weights
 
 
 def _generator(members: int, nonmembers: int, stream: int) -> np.random.Generator:
@@ -212,7 +222,7 @@ def rank_bound(
         guess: a parameter that is probably refuted; only speeds up the search.
 
     Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
-        scores on each side, given the draws: the luck of the draws is paid for by `critical_rank`. One set of draws serves all
+        scores on each side, given the draws: their luck is paid for (`weighted_draws`). One set of draws serves all
         parameters, so the refuted ones form an interval. That the first draws have to refute at a larger significance too
         makes it only more cautious.
     """
@@ -236,7 +246,8 @@ def rank_bound(
         draws,
         members=draws.members[:FIRST_ROWS],
         nonmembers=draws.nonmembers[:FIRST_ROWS],
-        ranks=((FIRST_ROWS, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST_ROWS))),),
+        costs=draws.costs[-1:, :FIRST_ROWS],
+        budgets=draws.budgets[-1:] * FIRST_ROWS // len(draws.members),
     )
     # the first draws say where the end is to about a fifth of its error, so that all draws are counted once or twice
     end = search(first_draws, guess, stride, guess + 2 * stride)
@@ -254,34 +265,38 @@ class PointTest:
     def __init__(
         self, shift: Shift, parameter: float, scores: Counts, *, members: int, significance: float, stream: int = 0
     ) -> None:
-        self._limits = rank_limits(len(scores), significance)
+        self._limits = limits_for(len(scores), significance)
         self._generator = _generator(members, len(scores) - members, stream)
         self._at = shift, parameter, scores, members
-        self._sums = np.empty(0, dtype=np.int64)
+        self._sums, self._weights = np.empty(0, dtype=np.int64), np.empty(0)
 
     def refutes(self, statistic: int) -> bool:
         """True if the members' sum of rank scores refutes the parameter."""
+        rows = self._limits[-1][0]
         while True:
-            reached = self._sums >= statistic
-            if any(int(reached[:rows].sum()) >= rank for rows, rank in self._limits):
+            costs, budgets = costs_of(self._weights, self._limits)
+            if (costs[:, self._sums >= statistic].sum(axis=1) > budgets).any():
                 return False
-            if len(reached) == self._limits[-1][0]:
+            if len(self._sums) == rows:
                 return True
-            self._draw(min(self._limits[-1][0], max(FIRST_OF_POINT, 2 * len(reached))))
+            self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
 
-    def critical_sum(self) -> int:
-        """Return the largest sum that does not refute, by all draws."""
+    def critical_sum(self, significance: float | None = None) -> int:
+        """Return the largest sum that does not refute, by all draws; at a larger significance than that of the test if one is given."""
         self._draw(self._limits[-1][0])
-        return largest_kept(self._sums, self._limits)
+        limits = self._limits if significance is None else limits_for(len(self._at[2]), significance)
+        rows = limits[-1][0]
+        return largest_kept(self._sums[:rows], *costs_of(self._weights[:rows], limits))
 
     def _draw(self, rows: int) -> None:
         """Go on to so many draws."""
-        (shift, parameter, scores, members), sums = self._at, [self._sums]
+        (shift, parameter, scores, members), sums, weights = self._at, [self._sums], [self._weights]
         step, place, digits = max(1, TOGETHER // len(scores)), shift.lifted(parameter), _digits(scores, members)
         for start in range(len(self._sums), rows, step):
             draws = self._generator.standard_normal((min(step, rows - start), len(scores)), dtype=np.float32)
+            weights.append(move_apart(draws, members, start))
             sums.append(_lifted_sums(place(shift.encode(draws[:, :members])), draws[:, members:], digits))
-        self._sums = np.concatenate(sums)
+        self._sums, self._weights = np.concatenate(sums), np.concatenate(weights)
 
 
 class _PruningTest:
@@ -293,19 +308,20 @@ class _PruningTest:
 
     def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:
         self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
-        self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
+        self.spent = np.zeros(len(draws.budgets), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
         draws = self.draws
         reaches = _shifted_sums(draws, self.shift, parameter, self.scores) >= self.statistic
-        counts = self.exceedances + np.array([int(reaches[self.row < rows].sum()) for rows, _ in draws.ranks])
-        refutes_claim = all(count < rank for count, (_, rank) in zip(counts.tolist(), draws.ranks, strict=True))
+        spent = self.spent + draws.costs[:, reaches].sum(axis=1)
+        refutes_claim = bool((spent <= draws.budgets).all())
         keep = ~reaches if refutes_claim else reaches
         if refutes_claim:
-            self.exceedances = counts
-        self.draws = replace(draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep])
-        self.row = self.row[keep]
+            self.spent = spent
+        self.draws = replace(
+            draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep], costs=draws.costs[:, keep]
+        )
         return refutes_claim
 
 

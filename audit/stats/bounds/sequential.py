@@ -6,8 +6,10 @@ docs/theory/anytime.md, section "Sequential".
 """
 
 import functools
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +21,8 @@ LEVELS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # shares of the past beyond w
 STAKES = (0.1, 0.3, 0.6, 0.95)  # shares of the largest stake that cannot go bankrupt
 SIDES = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0))  # who bets on high scores being members, on low ones being nonmembers
 BETTORS = len(SIDES) * len(LEVELS) * len(STAKES)
+Part = tuple[float, Array, Memberships]  # the chance of a coin, scores `(attacks, k)` and which of them are members
+UNEVEN = 3  # scores of the smaller side in a block that has one more of the other: larger blocks bet later, smaller ones less
 OUTCOMES = 8  # of a trial: 4 if its score is high, 2 if it is low, 1 if it is a member
 
 
@@ -208,33 +212,64 @@ def follow(
     against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5, stakes: int | None = None
 ) -> BettingPath:
     """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them; `stakes` as in `Wealth`."""
-    return _follow(start(against, len(scores), chance, stakes), scores, included, groups(len(included)))
+    parts = ((chance, scores[:, group], included[group]) for group in groups(len(included)))
+    return _follow(start(against, len(scores), chance, stakes), parts)
 
 
-def follow_pairs(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
-    """The game on finished scores, each member in turn with a nonmember until one side has none left.
+def follow_sides(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
+    """The game on finished scores, in blocks of so many members with so many nonmembers as `blocks` makes them.
 
-    Both trials of a pair are bet on with the same thresholds and stakes, and the wealth is looked at after whole pairs. So it
-    is a supermartingale for the fixed order of memberships: what a fair coin would gain on average is the mean of the two gains
-    of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/theory/anytime.md, "Sequential").
+    A block is bet on as if a coin with its share of members had been tossed for each of its trials, with the same thresholds and
+    stakes, and the wealth is looked at after whole blocks. So it is a supermartingale for the fixed order of memberships: what
+    the coin would gain on average is the mean of the gains of a block, and a geometric mean is at most the arithmetic one
+    (docs/theory/anytime.md, "Sequential").
 
     Args:
         members, nonmembers: `(attacks, n)` scores in an order that does not depend on them.
     """
-    pairs = min(members.shape[1], nonmembers.shape[1])
-    scores = np.stack([members[:, :pairs], nonmembers[:, :pairs]], axis=2).reshape(len(members), -1)
-    slices = [slice(2 * group.start, 2 * group.stop) for group in groups(pairs)]
-    return _follow(start(against, len(scores)), scores, np.tile([True, False], pairs), slices)
+    sizes = np.array(blocks(members.shape[1], nonmembers.shape[1]))
+    ends = np.concatenate([[[0, 0]], np.cumsum(sizes, axis=0)])
+    (changes,) = np.nonzero((np.diff(sizes, axis=0) != 0).any(axis=1))
+
+    def parts() -> Iterator[Part]:
+        for group in groups(len(sizes)):
+            cuts = [group.start, *(changes[(changes >= group.start) & (changes < group.stop - 1)] + 1).tolist(), group.stop]
+            for first, last in itertools.pairwise(cuts):
+                (member, nonmember), (last_member, last_nonmember) = ends[first].tolist(), ends[last].tolist()
+                sides = members[:, member:last_member], nonmembers[:, nonmember:last_nonmember]
+                included = np.arange(sides[0].shape[1] + sides[1].shape[1]) < sides[0].shape[1]
+                yield float(sizes[first, 0] / sizes[first].sum()), np.concatenate(sides, axis=1), included
+
+    return _follow(start(against, len(members)), parts())
 
 
-def _follow(wealth: Wealth, scores: Array, included: Memberships, slices: list[slice]) -> BettingPath:
-    trials, together, separate = [0], [wealth.best], [np.zeros((len(scores), len(wealth.best)))]
-    for group in slices:
-        wealth, apart, joint_wealth = _update(wealth, scores[:, group], included[group])
+def blocks(members: int, nonmembers: int) -> list[tuple[int, int]]:
+    """Return the members and nonmembers of each block, such that none is left over: even blocks, and then uneven ones.
+
+    >>> blocks(6, 5), blocks(2, 5)
+    ([(1, 1), (1, 1), (1, 1), (3, 2)], [(1, 2), (1, 3)])
+    """
+    if members < nonmembers:
+        return [(first, second) for second, first in blocks(nonmembers, members)]
+    share, left = divmod(members, nonmembers)
+    few = min(UNEVEN, max(1, nonmembers // (2 * left))) if left else 0
+    return [(share, 1)] * (nonmembers - left * few) + [(share * few + 1, few)] * left
+
+
+def _follow(wealth: Wealth, parts: Iterable[Part]) -> BettingPath:
+    attacks = len(wealth.members)
+    trials, together, separate = [0], [wealth.best], [np.zeros((attacks, len(wealth.best)))]
+    for chance, scores, included in parts:
+        wealth, apart, joint_wealth = _update(replace(wealth, chance=chance), scores, included)
         trials.append(wealth.trials)
         together.append(joint_wealth)
         separate.append(apart)
     return BettingPath(end=wealth, trials=tuple(trials), joint=np.stack(together), separate=np.stack(separate))
+
+
+def perfect_sides(against: Hypotheses, members: int, nonmembers: int, significance: float) -> int | None:
+    """Return what so many finished scores refute when every member scores higher; an index as of `largest_refuted`."""
+    return largest_refuted(follow_sides(against, np.ones((1, members)), np.zeros((1, nonmembers))).end, significance)
 
 
 def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
