@@ -52,7 +52,9 @@ def test_the_budget_is_a_bet_at_odds_of_one_in_ten_thousand() -> None:
     for place, level in enumerate((0.05, 0.01)):
         fortune = [math.log1p(stake * (level - weight)) for weight in weights]
         expected = [math.log1p(stake * level) - item for item in fortune]
-        assert costs[place] / weighted_draws.WHOLE == pytest.approx([*expected[:2], 0.0 if place == 0 else expected[2]], abs=1e-9)
+        assert costs[place] / weighted_draws.WHOLE == pytest.approx(
+            [*expected[:2], 0.0 if place == 0 else expected[2]], abs=1e-9
+        )
     assert budgets[1] / weighted_draws.WHOLE == pytest.approx(3 * math.log1p(stake * 0.01) + math.log(LUCK), abs=1e-9)
     assert budgets[1] < 0  # three draws refute nothing
 

@@ -282,7 +282,7 @@ class PointTest:
             self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
 
     def critical_sum(self, significance: float | None = None) -> int:
-        """Return the largest sum that does not refute, by all draws; at a larger significance than that of the test if one is given."""
+        """Return the largest sum that does not refute, by all draws; at a larger significance if one is given."""
         self._draw(self._limits[-1][0])
         limits = self._limits if significance is None else limits_for(len(self._at[2]), significance)
         rows = limits[-1][0]
@@ -319,9 +319,7 @@ class _PruningTest:
         keep = ~reaches if refutes_claim else reaches
         if refutes_claim:
             self.spent = spent
-        self.draws = replace(
-            draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep], costs=draws.costs[:, keep]
-        )
+        self.draws = replace(draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep], costs=draws.costs[:, keep])
         return refutes_claim
 
 

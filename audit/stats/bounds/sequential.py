@@ -219,7 +219,7 @@ def follow(
 def follow_sides(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
     """The game on finished scores, in blocks of so many members with so many nonmembers as `blocks` makes them.
 
-    A block is bet on as if a coin with its share of members had been tossed for each of its trials, with the same thresholds and
+    A block is bet on as if a coin with its share of members had been tossed for each trial, with the same thresholds and
     stakes, and the wealth is looked at after whole blocks. So it is a supermartingale for the fixed order of memberships: what
     the coin would gain on average is the mean of the gains of a block, and a geometric mean is at most the arithmetic one
     (docs/theory/anytime.md, "Sequential").
