@@ -216,22 +216,28 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
             tone=Tone.CLAIM,
         ),
         _proof_number(report, head.mechanism, head.proven, at, void),
-        Number(
-            label=say("cover.ceiling_of_that_game"),
-            value=say("word.none") if head.proven is None else down(read_ceiling(head.proven.bound)),
-            detail=say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head)),
-            tone=Tone.CHANCE,
-        ),
+        _ceiling_number(head, at),
+    )
+
+
+def _ceiling_number(head: Headline, at: str) -> Number:
+    if head.proven is None:
+        return Number(label=say("cover.ceiling"), value=say("word.none"), detail=say("cover.no_game_could"), tone=Tone.CHANCE)
+    return Number(
+        label=say("cover.ceiling_of_that_game"),
+        value=down(read_ceiling(head.proven.bound)),
+        detail=say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head)),
+        tone=Tone.CHANCE,
     )
 
 
 def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameBound | None, at: str, void: bool) -> Number:
     if source is None:
         return Number(
-            label=say("cover.proven_at_least"),
+            label=say("unclaimed.proven"),
             value=say("word.none"),
-            detail=say("cover.no_bound_could_be_computed"),
-            tone=Tone.MEASURED,
+            detail=say("cover.no_bound_could_be_computed" if headline.has_coins(report) else "unclaimed.a_split_of_the_data"),
+            tone=Tone.CHANCE,
         )
     if void:
         return Number(

@@ -96,7 +96,7 @@ def protected_unit(unit: str) -> str:
 def question(access: Access | None, unit: str) -> str:
     """Return the question what an adversary's view reveals of whom: `unit` is whom a claim about the training protects."""
     key = "question.none" if access is None else f"question.{access.name}"
-    access_words = "" if access is None else recorded(access.words)
+    access_words = "" if access is None else level(access)
     name = next((name for name in get_args(Unit) if unit in (name, recorded(name))), "other")  # a report may be translated
     units = say(f"units.{name}", unit=recorded(unit))
     return say(key if key in current().sentences else "question.other", what=access_words, units=units)
@@ -105,7 +105,7 @@ def question(access: Access | None, unit: str) -> str:
 def secret_question(secret: str, access: Access) -> str:
     """The question whether an adversary's view reveals a secret that is no membership."""
     key = f"question.secret.{secret}"
-    return say(key if key in current().sentences else "question.secret", what=recorded(access.words))
+    return say(key if key in current().sentences else "question.secret", what=level(access))
 
 
 def assumption(assume: Assumption) -> str:

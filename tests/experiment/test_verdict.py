@@ -65,6 +65,12 @@ def test_each_outcome(bounds: list[LowerBound], trusted: bool, executed: bool, o
     assert judge.judge(CLAIM, bounds, evidence_valid=trusted, execution_valid=executed).outcome is outcome
 
 
+def test_where_no_bound_was_computed_no_figure_is_given_for_it() -> None:
+    for bounds in ([], [bound(9.0, 99.0, family="gdp")]):
+        reason = judge.judge(CLAIM, bounds, evidence_valid=True, execution_valid=True).reason
+        assert not any(letter.isdigit() for letter in reason) and "perfect" not in reason
+
+
 def test_a_family_bound_refutes_only_a_claim_of_that_family() -> None:
     same = replace(CLAIM, family="dp_sgd")
     assert judge.judge(same, [bound(3.0, 99.0, "dp_sgd")], evidence_valid=True).outcome is Outcome.VIOLATED

@@ -192,6 +192,11 @@ def test_a_claim_that_no_coins_reach_is_sent_to_its_accounting_and_a_split_to_co
     assert "in which coins decide who is a member" in _next(split)
     claim_text = str(cover.claim(split, headline(split)))
     assert "A split of the data decided membership" in claim_text and "perfect scores" not in claim_text
+    _, proven, ceiling = cover.numbers(split, headline(split))
+    assert (proven.value, proven.label, proven.detail) == ("none", "Proven ε", "A split of the data proves no ε")
+    assert (
+        (ceiling.value, ceiling.label) == ("none", "Ceiling") and "δ" not in ceiling.detail and "perfect" not in ceiling.detail
+    )
 
 
 def test_chance_stands_beside_every_rate_of_the_answer() -> None:

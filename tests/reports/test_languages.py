@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pypdf
 import pytest
 from fontTools.ttLib import TTFont
@@ -24,6 +25,8 @@ from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
 from audit.experiment.external import dense_answers, external_models, inspected, model_answers
 from audit.experiment.external.accuracy_remarks import LIKE_SIDES
+from audit.experiment.external.input_readings import _readings
+from audit.experiment.line.side_readings import _MOVES
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
@@ -229,6 +232,21 @@ REMARKS = (
 def test_remarks_on_a_model_or_a_table_that_somebody_brings_are_translated(remark: str) -> None:
     with speaking("zh"):
         assert ENGLISH_WORDS.findall(recorded(remark)) == []
+
+
+def test_other_readings_of_x_and_y_are_translated() -> None:
+    rows = _readings(np.zeros((4, 3, 3)), None, None), _readings(np.arange(12.0).reshape(4, 3), None, None)  # type: ignore[arg-type]
+    names = {name for part in rows for name, _ in part} | {"columns of x in the order [2, 0, 1]", "y with yes and no exchanged"}
+    names |= {f"{side} {way} from record 7 on" for side in ("y", "y of the nonmembers") for way, _, _ in _MOVES}
+    names |= {"y of the nonmembers with classes 1, 3 in another order", "columns in another order", "labels - 1"}
+    assert len(names) > 15
+    with speaking("zh"):
+        for name in names:
+            remark = f"Look first: the model's answers fit y far better with {name} (AUC of the loss 0.851): are records exactly as the"
+            assert ENGLISH_WORDS.findall(recorded(f"{remark} model was trained on them?")) == [], name
+            assert (
+                ENGLISH_WORDS.findall(recorded(f"Other readings that were tried: {name}: AUC 0.812; 2 x - 1: AUC 0.5")) == []
+            ), name
 
 
 @pytest.mark.parametrize("unit", federated.UNITS)

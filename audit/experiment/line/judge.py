@@ -135,7 +135,6 @@ def judge(
     admissible = [bound for bound in able if inside or bound.family is None]
     best = _deciding(claim, admissible)
     reach = max((read_ceiling(bound) for bound in admissible), default=0.0)
-    reach_text = _reach(claim, admissible)
     if not evidence_valid:
         return Verdict(
             claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
@@ -148,6 +147,10 @@ def judge(
         if curves:
             reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
         return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
+    if not admissible:
+        reason = "no bound was computed that could have refuted the claim"
+        return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=None, reason=reason)
+    reach_text = _reach(claim, admissible)
     if reach <= claim.epsilon:
         reason = f"even perfect scores would have proved at most {reach_text}, so this audit could not have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
@@ -223,9 +226,7 @@ def _parameter(bound: ReportedBound) -> str:
 
 def _reach(claim: Claim, bounds: Sequence[ReportedBound]) -> str:
     """Return the most that perfect scores would have proved, with the family inside which alone they would have."""
-    widest = max(bounds, key=read_ceiling, default=None)
-    if widest is None:
-        return "0.00"
+    widest = max(bounds, key=read_ceiling)
     places = places_apart([(claim.epsilon, read_ceiling(widest))])
     inside = f" inside the family '{widest.family}'" if widest.family else ""
     return f"{down(read_ceiling(widest), places)}{inside}"
