@@ -242,11 +242,12 @@ def test_other_readings_of_x_and_y_are_translated() -> None:
     assert len(names) > 15
     with speaking("zh"):
         for name in names:
-            remark = f"Look first: the model's answers fit y far better with {name} (AUC of the loss 0.851): are records exactly as the"
-            assert ENGLISH_WORDS.findall(recorded(f"{remark} model was trained on them?")) == [], name
-            assert (
-                ENGLISH_WORDS.findall(recorded(f"Other readings that were tried: {name}: AUC 0.812; 2 x - 1: AUC 0.5")) == []
-            ), name
+            remark = (
+                f"Look first: the model's answers fit y far better with {name} (AUC of the loss 0.851): are records exactly"
+            )
+            assert ENGLISH_WORDS.findall(recorded(f"{remark} as the model was trained on them?")) == [], name
+            tried = f"Other readings that were tried: {name}: AUC 0.812; 2 x - 1: AUC 0.5"
+            assert ENGLISH_WORDS.findall(recorded(tried)) == [], name
 
 
 @pytest.mark.parametrize("unit", federated.UNITS)
