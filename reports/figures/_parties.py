@@ -20,7 +20,7 @@ NAME = "parties"
 ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
 LEFT_MARGIN, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
 MOST_LETTERS = 18
-MOST_BESIDE = 4  # parties whose panels are wide enough for proof and claim side by side
+MOST_BESIDE = 4  # parties whose panels are wide enough for a proof and the claim side by side
 HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what is beyond is an arrow
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 
@@ -63,10 +63,12 @@ def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyRes
     panels = parties.accesses(results)
     width = (RIGHT - LEFT_MARGIN - GAP * (len(panels) - 1)) / len(panels)
     top = HEADROOM * max([1.0, *(value for result in results for value in _finite(result))])
+    # a proof for any mechanism and one inside a family, in one cell, leave no room for the claim in their line
+    beside = len(panels) <= MOST_BESIDE and not any(result.free and result.inside is result.largest for result in results)
     for place, access in enumerate(panels):
         box = (LEFT_MARGIN + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
         axes = figure.add_axes(box)
-        _paint_panel(axes, access, rows, results, top, beside=len(panels) <= MOST_BESIDE)
+        _paint_panel(axes, access, rows, results, top, beside=beside)
         labels = (
             [f"{elide(training, MOST_LETTERS)}\n{named.protected_unit(unit)}" for training, unit in rows] if place == 0 else []
         )

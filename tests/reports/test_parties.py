@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
+import reports
 from audit.core.access import Access
 from audit.core.claims import Estimate
 from audit.core.results import AuditReport, MechanismResult
@@ -76,6 +78,23 @@ def test_the_page_says_in_plain_words_who_is_protected_from_whom(report: AuditRe
         words = [text for block in page.blocks for text in getattr(block, "items", ())]
         assert words == [say(f"party.{rule}") for rule in RULES]
         assert sum(isinstance(block, Table) for block in page.blocks) == 1
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_number_of_a_cell_covers_another(report: AuditReport, language: str, inside: bool) -> None:
+    """Of one bound, and of one for any mechanism beside a larger one inside a family."""
+    base = sample.run()
+    chosen = [result for result in report.mechanisms if inside or result.training == "bare"]
+    with speaking(language):
+        figure = reports.plot(replace(base, mechanisms=tuple(chosen)), "parties")
+    figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+        assert len(boxes) >= 2
+        for one, two in itertools.combinations(boxes, 2):
+            across, along = min(one.x1, two.x1) - max(one.x0, two.x0), min(one.y1, two.y1) - max(one.y0, two.y0)
+            assert across <= 0 or along < 0.3 * one.height, "lines may touch where no letter has a descender"
 
 
 def test_the_page_on_parties_leads_the_report_and_its_figure_the_first_page(report: AuditReport) -> None:
