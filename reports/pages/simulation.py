@@ -11,6 +11,8 @@ from reports.words.language import recorded, say
 from reports.words.numbers import at_most, count, percent, up
 from reports.words.phrases import join_words, sentence
 
+OUTSIDE = 0.01  # chance that a simulated rate is outside of its limits
+
 
 def blocks(game: GameResult) -> list[Block]:
     """Two paragraphs, or the remark that something was not simulated; nothing if no bound was asked for."""
@@ -55,7 +57,8 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
                 count_2=count(certificate.repetitions),
                 law=_law(certificate),
                 percent=percent(certificate.lower, 1),
-                percent_2=percent(certificate.upper, 1),
+                percent_2=percent(_tested_upper(certificate), 1),
+                searched=_searched(certificate),
             )
             for certificate in certificates
         ]
@@ -67,7 +70,26 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
     )
     limit = nominal or percent(certificates[0].nominal, 1)
     excess = "" if all(certificate.kept for certificate in certificates) else say("simulated.that_is_more_often_than")
-    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + excess
+    few = say("simulated.few_are_searched") if any(map(_searched, certificates)) else ""
+    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + few + excess
+
+
+def _tested_upper(certificate: Certificate) -> float:
+    """The upper limit by all audits, in each of which the truth was put to the tests (Clopper and Pearson 1934)."""
+    wrong, count, low, high = certificate.wrong, certificate.repetitions, 0.0, 1.0
+    while high - low > 1e-6 and wrong < count:
+        rate = (low + high) / 2
+        ways = [math.lgamma(count + 1) - math.lgamma(hits + 1) - math.lgamma(count - hits + 1) for hits in range(wrong + 1)]
+        logs = [way + hits * math.log(rate) + (count - hits) * math.log1p(-rate) for hits, way in enumerate(ways)]
+        low, high = (rate, high) if sum(map(math.exp, logs)) > OUTSIDE / 2 else (low, rate)
+    return min(certificate.upper, high)
+
+
+def _searched(certificate: Certificate) -> str:
+    """The upper limit by the few audits in which bounds were searched for, where it is another."""
+    if certificate.upper <= _tested_upper(certificate) + 1e-3:
+        return ""
+    return say("simulated.to_by_searched", percent=percent(certificate.upper, 1))
 
 
 def _law(certificate: Certificate) -> str:

@@ -27,7 +27,16 @@ def test_both_figures_are_said_with_their_numbers() -> None:
     assert "1 of 200 simulated audits of scores that show nothing" in wrong
     assert "3 of 100 simulated audits of randomised response with ε = 1" in wrong
     assert "At most 3.0 % and 1.5 % is promised" in wrong
+    assert "(99 % limits on that rate: 0.0 % to 3.7 %)" in wrong and "searched for" not in wrong
     assert "do not rely" not in wrong
+
+
+def test_the_limit_by_the_few_searched_bounds_stands_beside_that_by_all_tests() -> None:
+    """None of 200, of which 10 were searched: Clopper and Pearson at 99 % give 2.6 % and 41.1 %."""
+    game = sample.black_box(1, 1.0, 2.5, 1.5)
+    few = replace(game.certificates[0], wrong=0, lower=0.0, upper=0.4113)
+    _, wrong = (words(block) for block in simulation.blocks(replace(game, certificates=(few,))))
+    assert "(99 % limits on that rate: 0.0 % to 2.6 %; to 41.1 % by those whose bounds were searched for)" in wrong
 
 
 def test_what_cannot_be_caught_and_what_is_wrong_too_often_is_said() -> None:
