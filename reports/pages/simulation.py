@@ -58,7 +58,7 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
                 law=_law(certificate),
                 percent=percent(certificate.lower, 1),
                 percent_2=percent(_tested_upper(certificate), 1),
-                searched=_searched(certificate),
+                searched=_search_limit(certificate),
             )
             for certificate in certificates
         ]
@@ -70,8 +70,8 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
     )
     limit = nominal or percent(certificates[0].nominal, 1)
     excess = "" if all(certificate.kept for certificate in certificates) else say("simulated.that_is_more_often_than")
-    few = say("simulated.few_are_searched") if any(map(_searched, certificates)) else ""
-    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + few + excess
+    explanation = say("simulated.few_are_searched") if any(map(_search_limit, certificates)) else ""
+    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + explanation + excess
 
 
 def _tested_upper(certificate: Certificate) -> float:
@@ -85,7 +85,7 @@ def _tested_upper(certificate: Certificate) -> float:
     return min(certificate.upper, high)
 
 
-def _searched(certificate: Certificate) -> str:
+def _search_limit(certificate: Certificate) -> str:
     """The upper limit by the few audits in which bounds were searched for, where it is another."""
     if certificate.upper <= _tested_upper(certificate) + 1e-3:
         return ""

@@ -64,7 +64,7 @@ class Sequential:
         """
         against = self._hypotheses(scores, delta, ())
         path = _follow_finished(against, scores)
-        bound = self._bound(path, against, delta, confidence, scores, finished=True)
+        bound = self._bound(path, against, delta, confidence, scores, is_finished=True)
         first_proof = _first(path.joint[:, 0], _threshold(confidence))
         description = (
             f"leakage proved after {path.trials[first_proof]} of {path.end.trials} trials" if first_proof is not None else ""
@@ -100,7 +100,7 @@ class Sequential:
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
         path = _follow_finished(against, scores)
-        bound = self._bound(path, against, pairs(0.0)[1], confidence, scores, finished=True)
+        bound = self._bound(path, against, pairs(0.0)[1], confidence, scores, is_finished=True)
         return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
@@ -176,12 +176,12 @@ class Sequential:
         confidence: float,
         like: Scores,
         *,
-        finished: bool = False,
+        is_finished: bool = False,
     ) -> LowerBound:
         mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
         significance = 1 - checks.open_probability(confidence, "confidence")
         end = path.end
-        if finished:
+        if is_finished:
             top = _finished_ceiling(against, end.members.shape[1], end.nonmembers.shape[1], significance)
         else:
             top = _ceiling(against, end.trials, significance, end.chance)

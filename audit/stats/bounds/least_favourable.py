@@ -87,8 +87,8 @@ def limits_for(scores: int, significance: float) -> Limits:
 def largest_kept(sums: Counts, costs: Counts, budgets: Counts) -> int:
     """Return the largest sum that does not refute: the draws that reach it cost more than one of the budgets."""
     order = np.argsort(-sums, kind="stable")
-    spent = np.cumsum(costs[:, order], axis=1)
-    places = [int(np.searchsorted(row, budget, side="right")) for row, budget in zip(spent, budgets, strict=True)]
+    sums_of_costs = np.cumsum(costs[:, order], axis=1)
+    places = [int(np.searchsorted(row, budget, side="right")) for row, budget in zip(sums_of_costs, budgets, strict=True)]
     return int(sums[order][min(places)])
 
 
@@ -308,17 +308,17 @@ class _PruningTest:
 
     def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:
         self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
-        self.spent = np.zeros(len(draws.budgets), dtype=np.int64)
+        self.budget_use = np.zeros(len(draws.budgets), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
         draws = self.draws
         reaches = _shifted_sums(draws, self.shift, parameter, self.scores) >= self.statistic
-        spent = self.spent + draws.costs[:, reaches].sum(axis=1)
-        refutes_claim = bool((spent <= draws.budgets).all())
+        budget_use = self.budget_use + draws.costs[:, reaches].sum(axis=1)
+        refutes_claim = bool((budget_use <= draws.budgets).all())
         keep = ~reaches if refutes_claim else reaches
         if refutes_claim:
-            self.spent = spent
+            self.budget_use = budget_use
         self.draws = replace(draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep], costs=draws.costs[:, keep])
         return refutes_claim
 

@@ -251,9 +251,9 @@ def blocks(members: int, nonmembers: int) -> list[tuple[int, int]]:
     """
     if members < nonmembers:
         return [(first, second) for second, first in blocks(nonmembers, members)]
-    share, left = divmod(members, nonmembers)
-    few = min(UNEVEN, max(1, nonmembers // (2 * left))) if left else 0
-    return [(share, 1)] * (nonmembers - left * few) + [(share * few + 1, few)] * left
+    share, surplus = divmod(members, nonmembers)
+    smaller = min(UNEVEN, max(1, nonmembers // (2 * surplus))) if surplus else 0
+    return [(share, 1)] * (nonmembers - surplus * smaller) + [(share * smaller + 1, smaller)] * surplus
 
 
 def _follow(wealth: Wealth, parts: Iterable[Part]) -> BettingPath:

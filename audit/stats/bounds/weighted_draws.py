@@ -31,9 +31,9 @@ def move_apart(draws: NDArray[np.float32], members: int, first: int) -> Array:
     """
     nonmembers = draws.shape[1] - members
     error = math.sqrt(1 / members + 1 / nonmembers)
-    moved = draws[(first + 1) % 2 :: 2]
-    moved[:, :members] += np.float32(APART / (members * error))
-    moved[:, members:] -= np.float32(APART / (nonmembers * error))
+    rows = draws[(first + 1) % 2 :: 2]
+    rows[:, :members] += np.float32(APART / (members * error))
+    rows[:, members:] -= np.float32(APART / (nonmembers * error))
     lead = draws[:, :members].mean(axis=1, dtype=np.float64) - draws[:, members:].mean(axis=1, dtype=np.float64)
     return np.asarray(2 / (1 + np.exp(APART * lead / error - APART**2 / 2)))
 
