@@ -115,8 +115,9 @@ class RareBigrams:
 
 
 def _rare_pairs(tokens: Array) -> Array:
-    """Return `(k, 2)` pairs of tokens that occur, but not in this order side by side."""
-    common = np.unique(tokens[tokens >= 0])[:512]
+    """Return `(k, 2)` pairs of the 512 commonest tokens that stand nowhere side by side in this order."""
+    occurring, counts = np.unique(tokens[tokens >= 0], return_counts=True)
+    common = np.sort(occurring[np.argsort(-counts, kind="stable")[:512]])
     seats = {int(token): seat for seat, token in enumerate(common)}
     present = np.zeros((len(common), len(common)), dtype=bool)
     for first, second in zip(tokens[:, :-1].ravel().tolist(), tokens[:, 1:].ravel().tolist(), strict=True):
