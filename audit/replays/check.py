@@ -101,7 +101,8 @@ def _replays(
         yield first[-1]
     if earlier:  # noise kept to the end tells which comparisons the data can change
         yield from near_decisions(program, earlier[0], first)
-    if program.seconds <= _SLOW and len(first[0].recording.releases) > 1:
+    inside = [entry for entry in first[0].recording.releases if not entry.at_return]  # without one, no draw decides a path
+    if program.seconds <= _SLOW and inside and len(first[0].recording.releases) > 1:
         yield from far_paths(program, pair, first[0], claim)
 
 

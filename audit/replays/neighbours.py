@@ -19,7 +19,9 @@ MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
 _SHARES = (0.45, 0.15, 0.15)  # of the pairs that each data set gets; the walk has the others
 _HOSTILE = ("a record of NaN", "an infinite record")
+_BEYOND = "a record beyond the bounds"
 _MOST_CONSTANTS, _LARGEST = 40, 200  # of the code of a program; records of a random data set
+_MANY, _MOST_SIZES = 100, 9  # records where few are given; data sets by their size alone
 NamedPair = tuple[str, Any, Any]
 
 
@@ -131,7 +133,7 @@ def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> 
     values = {
         "a high record": high,
         "a low record": low,
-        "a record beyond the bounds": 1e6 * max(1.0, abs(high)),
+        _BEYOND: 1e6 * max(1.0, abs(high)),
         "a record of NaN": math.nan,
         "a record in the middle": (low + high) / 2,
         "an infinite record": math.inf,
@@ -140,10 +142,20 @@ def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> 
     for text, number in values.items():
         record = _fill(model, number)
         if record is not None:
-            yield text, record
+            yield text, _keep_label(records.data, record)
     yield "a duplicate", copy.deepcopy(model)
     if (unknown := _fill(model, "a value never seen")) is not None:
         yield "a new category", unknown
+
+
+def _keep_label(data: Any, record: Any) -> Any:
+    """Return a record of inputs and a label with a label that its data have: a model's classes are public."""
+    if not isinstance(data, tuple) or len(data) < 2 or np.ndim(data[0]) < 2:
+        return record
+    labels = np.asarray(data[-1])
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        return record
+    return [*record[:-1], type(record[-1])(np.clip(record[-1], labels.min(), labels.max()))]
 
 
 def _numbers(record: Any) -> list[float]:
@@ -347,18 +359,28 @@ class PairPool:
     ) -> None:
         records, whole = RecordList(data), data
         model = records.get(0)
-        strangers = [record for text, record in _strangers(records, ends) if text not in _HOSTILE]
+        named = {text: record for text, record in _strangers(records, ends) if text not in _HOSTILE}
+        strangers = list(named.values())
         for item in constants[:_MOST_CONSTANTS]:
             if isinstance(data, str) and len(f"{item}\n".splitlines()) > 1:
                 continue  # several lines are no record of a text
             number = math.inf if isinstance(item, str) else _as_float(item)
             values = [item] if not math.isfinite(number) else [item, number + 1e-3, number - 1e-3]
-            strangers += [record for value in values if (record := _fill(model, value)) is not None]
+            strangers += [_keep_label(data, record) for value in values if (record := _fill(model, value)) is not None]
         for record in strangers:
             whole = RecordList(whole).append(record)
         self.records, self.replaces = RecordList(whole), adjacency is Adjacency.REPLACE_ONE
         self.sizes = [0, 1, 2, 3, 4, 6, 8, 12, min(records.count, _LARGEST)]
         self.sizes += [int(item) + i for item in constants if type(item) is int and 1 < item < _LARGEST for i in (-1, 0)]
+        places = [place for place, text in enumerate(named, records.count) if text in ("a high record", _BEYOND)]
+        self._own, self._farthest = records.count, places or [records.count]
+
+    def of_sizes(self) -> list[DrawnPair]:
+        """Return pairs of own records in turn with a far one behind them: of many records, and of each number in the code."""
+        sizes = dict.fromkeys([_MANY, *self.sizes[9:]][:_MOST_SIZES])
+        rows = [(tuple(np.arange(size) % self._own), far) for size in sizes for far in self._farthest]
+        new = 0 if self.replaces else None
+        return [DrawnPair(places=row, position=len(row), record=far, substitute=new) for row, far in rows]
 
     def draw(self, stream: np.random.Generator, best: DrawnPair | None) -> DrawnPair:
         """Return a fresh pair, or the best one with a change."""
@@ -392,20 +414,35 @@ class PairPool:
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:
-    """Return the pair with records left out that both data sets hold in one place, as long as it still does what it did."""
+    """Return the pair with records left out that both data sets hold, as long as it still does what it did: halves, then fewer."""
     data, neighbour = pair
-    place = 0
-    while tries > 0:
-        sides = RecordList(data), RecordList(neighbour)
-        if place >= min(side.count for side in sides):
-            return data, neighbour
-        if repr(sides[0].take([place])) != repr(sides[1].take([place])):
-            place += 1
-            continue
-        smaller = [side.take([i for i in range(side.count) if i != place]) for side in sides]
-        tries -= 1
-        if still(*smaller):
-            data, neighbour = smaller
-        else:
-            place += 1
+    common = _common_places(data, neighbour)
+    size = len(common)
+    while size:
+        start = 0
+        while start < len(common) and tries > 0:
+            left_out = [{places[side] for places in common[start : start + size]} for side in (0, 1)]
+            smaller = [_without(side, places) for side, places in zip((data, neighbour), left_out, strict=True)]
+            tries -= 1
+            if still(*smaller):
+                data, neighbour = smaller
+                common = _common_places(data, neighbour)
+            else:
+                start += size
+        size //= 2
     return data, neighbour
+
+
+def _common_places(data: Any, neighbour: Any) -> list[tuple[int, int]]:
+    """Return the places in both data sets of the records that are equal from the front, and from the back."""
+    sides = [[repr(records.take([i])) for i in range(records.count)] for records in (RecordList(data), RecordList(neighbour))]
+    counts = len(sides[0]), len(sides[1])
+    least = min(counts)
+    front = next((i for i in range(least) if sides[0][i] != sides[1][i]), least)
+    back = next((i for i in range(least - front) if sides[0][-1 - i] != sides[1][-1 - i]), least - front)
+    return [(i, i) for i in range(front)] + [(counts[0] - i, counts[1] - i) for i in range(back, 0, -1)]
+
+
+def _without(data: Any, places: set[int]) -> Any:
+    records = RecordList(data)
+    return records.take([i for i in range(records.count) if i not in places])

@@ -91,8 +91,9 @@ def _try_random(program: Program, pool: PairPool, results: Sequence[PairResult],
     worst: PairResult | None = None
     best, largest, stream = None, -1.0, np.random.default_rng(0)
     end, latest = time.process_time() + _RANDOM_SECONDS, time.perf_counter() + 10 * _RANDOM_SECONDS
+    sizes = pool.of_sizes()
     while time.process_time() < end and time.perf_counter() < latest:
-        drawn = pool.draw(stream, best)
+        drawn = sizes.pop(0) if sizes else pool.draw(stream, best)
         attempt = check_pair(program, pool.build(drawn), claim, "a random pair")
         if attempt.verdict is not ReplayVerdict.PROVED:
             return [attempt]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays.noisy import NoisyArray
+from audit.replays.noisy import NoisyArray, lift
 
 Arguments = dict[str, Any]
 NORMALS = frozenset(("normal", "randn", "randn_like", "normal_functional"))
@@ -116,6 +116,19 @@ def _index(a: Arguments) -> Any:
     return a["self"][tuple(keys)]
 
 
+def _put(a: Arguments) -> Any:
+    """Return an array with other entries at some places; they may be added to those that are there."""
+    keys, entries = a["indices"], a["values"]
+    if any(key is None or _is_tensor(key) for key in keys) or a["self"] is None or entries is None:
+        return None
+    old = a["self"] if _is_tensor(a["self"]) else lift(entries.recording, a["self"])
+    if a.get("accumulate"):
+        return None
+    new = old.__copy__()
+    new[tuple(keys)] = entries
+    return new
+
+
 def _choose(a: Arguments) -> Any:
     if _is_tensor(a["condition"]) or any(a[key] is None for key in ("condition", "self", "other")):
         return None
@@ -167,6 +180,7 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "cat": _join(np.concatenate),
     "stack": _join(np.stack),
     "index": _index,
+    "index_put": _put,
     "index_select": lambda a: (
         np.take(a["self"], a["index"], axis=a["dim"]) if _is_tensor(a["self"]) and not _is_tensor(a["index"]) else None
     ),

@@ -15,7 +15,7 @@ import torch
 import audit
 from audit.core.adjacency import Adjacency
 from audit.replays.check import ReplayVerdict
-from audit.replays.neighbours import PairPool, RecordList, make_pairs
+from audit.replays.neighbours import PairPool, RecordList, make_pairs, shrink
 from audit.replays.recording import Recording
 from tests.replay.corpus import clip
 
@@ -94,6 +94,29 @@ def test_a_sum_over_a_dictionary_with_its_public_size_is_proved() -> None:
     data = {"a": 1.0, "b": 3.0, "c": 9.0}
     report = audit.replay(run, data, epsilon=1.0, adjacency="replace_one", low=0, high=10, sampling_seconds=0)
     assert report.verdict is ReplayVerdict.PROVED, str(report)
+
+
+@pytest.mark.slow
+def test_records_past_those_that_are_given_are_tried() -> None:
+    def run(d: Any, rng: Any) -> float:
+        return float(clip(d[:60]).sum() + np.nan_to_num(d[60:]).sum() + rng.laplace(0, 10))
+
+    report = audit.replay(run, NUMBERS, epsilon=1.0, low=0, high=10, sampling_seconds=0)
+    assert report.verdict is ReplayVerdict.REFUTED, str(report)
+
+
+def test_labels_beside_inputs_are_those_of_the_data() -> None:
+    data = np.arange(12.0).reshape(6, 2), np.array([0, 2, 1, 0, 2, 1])
+    pairs = [part for pair in make_pairs(data, Adjacency.ADD_REMOVE) for part in pair[1:]]
+    pool = PairPool(data, Adjacency.ADD_REMOVE, (None, None), [7, 100])
+    pairs += [part for drawn in pool.of_sizes() for part in pool.build(drawn)]
+    assert {int(label) for _, labels in pairs for label in labels} == {0, 1, 2}
+    assert max(len(labels) for _, labels in pairs) == 101 and max(np.max(x, initial=0.0) for x, _ in pairs) > 1e6
+
+
+def test_a_witness_shrinks_behind_a_record_that_was_removed() -> None:
+    data, neighbour = shrink((NUMBERS, NUMBERS[1:]), lambda a, b: 8.0 in a and len(a) == len(b) + 1)
+    assert data.tolist() == [0.9, 8.0] and neighbour.tolist() == [8.0]
 
 
 def test_replays_in_two_threads_wait_for_each_other() -> None:

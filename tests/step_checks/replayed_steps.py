@@ -203,6 +203,12 @@ def _missing(z: Tensor, s: float, n: int, g: torch.Generator) -> Tensor:
     return noise
 
 
+def _missing_by_places(z: Tensor, s: float, n: int, g: torch.Generator) -> Tensor:
+    noise = _normal(z, s, n, g)
+    noise[[0, 2]] = 0
+    return noise
+
+
 def _per_tensor(p: Any, batch: Any, clip: float) -> Any:
     return {
         k: (v * (clip / v.flatten(1).norm(dim=1).clamp(min=1e-12)).clamp(max=1).reshape(-1, *(1,) * (v.ndim - 1))).sum(0)
@@ -273,6 +279,7 @@ def _by_batch(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, cl
 WRONG: dict[str, Callable[..., Any]] = {
     "noise centred": step_with(lambda z, s, n, g: (lambda u: u - u.mean())(_normal(z, s * 1.1, n, g))),
     "a direction without noise": step_with(_missing),
+    "places without noise": step_with(_missing_by_places),
     "noise less its neighbour": step_with(lambda z, s, n, g: (lambda u: (u - u.roll(1)) / math.sqrt(2))(_normal(z, s, n, g))),
     "half the noise": step_with(lambda z, s, n, g: _normal(z, s / 2, n, g)),
     "deviation as variance": step_with(lambda z, s, n, g: _normal(z, math.sqrt(s) / 2, n, g)),
