@@ -414,7 +414,7 @@ class PairPool:
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:
-    """Return the pair with records left out that both data sets hold, as long as it still does what it did: halves, then fewer."""
+    """Return the pair with records left out that both data sets hold, as long as it still does what it did; first halves."""
     data, neighbour = pair
     common = _common_places(data, neighbour)
     size = len(common)
