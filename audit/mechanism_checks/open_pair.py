@@ -22,11 +22,11 @@ def sample_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, sec
 
     Guarantee: a program that keeps its claim is refuted with probability at most `1 - CONFIDENCE`.
     """
-    start = time.perf_counter()
+    start = time.process_time()
     outputs = [_output(program, data, seed) for seed in range(2) for data in pair]
     if any(output is None for output in outputs):
         return None
-    samples = int(seconds / max((time.perf_counter() - start) / 4, 1e-6) / 2)
+    samples = int(seconds / max((time.process_time() - start) / 4, 1e-6) / 2)
     if samples < _FEWEST:
         return None
     epsilon, delta = (claim.epsilon, claim.delta) if claim.mu is None else (1.0, tradeoff.gdp_delta(claim.mu, 1.0))

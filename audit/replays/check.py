@@ -12,6 +12,7 @@ from audit.replays.attempts import Attempt, replay
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences
 from audit.replays.decisions import decided_loss, enumerated_loss
+from audit.replays.impossible import impossible_outputs
 from audit.replays.paths import OutcomeLedger, far_paths, near_decisions
 from audit.replays.recording import CHOICE, EVENT, Recording, Schedule
 from audit.replays.run import Program, ProgramRun
@@ -162,14 +163,23 @@ def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: Re
 def _accuse(
     program: Program, attempts: list[Attempt], claim: ReplayClaim
 ) -> tuple[Accusation | None, tuple[ProgramRun, ProgramRun]]:
-    for runs, comparison, sides in attempts:
+    for attempt in attempts:
+        runs, comparison, sides = attempt
         accusation = exceeded_law(program, sides, runs, claim) if comparison.error is None else None
+        if accusation is None and comparison.differences and not comparison.gaps and _fixes_the_rest(program, attempt):
+            accusation = impossible_outputs(program, attempt, claim)
         if accusation is not None:
             return accusation, runs
     runs, comparison, sides = min(attempts, key=lambda attempt: attempt.comparison.divergence is not None)
     if comparison.error is not None or math.isfinite(Attempt(runs, comparison, sides).size(claim)):
         return None, runs  # what costs something finite at each transcript leaves nothing certain
     return certain_difference(program, sides, comparison, claim), runs
+
+
+def _fixes_the_rest(program: Program, attempt: Attempt) -> bool:
+    """True if what leaves the program is a function of data and releases, on either side."""
+    schedule = attempt.recording.schedule
+    return schedule is not Schedule.COINS and not any(hides_randomness(program, side, schedule) for side in attempt.sides)
 
 
 def _result(name: str, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim, verdict: ReplayVerdict) -> PairResult:

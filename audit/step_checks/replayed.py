@@ -7,7 +7,7 @@ Steps with noise that cannot be followed are left to the probes.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ _LOOSE = 100.0  # times the claimed clip norm: few records are clipped at that
 MOST_RECORDS = 256
 MOST_LABELS = 4
 NO_LABEL = -100
+_FEW_SEEDS = "the noise is that of one of few seeds, and whoever tries them all knows it"
 _FIXES = {
     "loss": "clip each record's whole gradient to C before the sum, and add noise of deviation sigma C to the sum, once",
     "noise": "draw fresh noise of a public deviation, for every coordinate, also in batches of another size",
@@ -96,6 +97,7 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
         if setting is not bench.claimed and has_floats(bench.sample):  # long beside one that is not clipped
             name, record = f"an opposed record scaled by 30 beside 1{text}", scale(bench.records["opposed"], 30.0)
             yield _Pair(name=name, kind="opposed", base=single, neighbour=join(single, record), setting=setting)
+            yield _pair(bench, "opposed", scale(single, 0.4), setting, f" scaled by 0.4{text}")  # turns their sum around
         if setting is bench.claimed:
             yield from _lopsided_pairs(bench, size)
             if isinstance(bench.step, FunctionStep) and not bench.empty_error:  # models remember an empty batch
@@ -112,6 +114,13 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
     loose = bench.at(clip=_LOOSE * bench.claimed.clip_norm)
     name, record = "a record beside 8 that are not clipped", bench.records["opposed"]
     yield _Pair(name=name, kind="not clipped", base=eight, neighbour=join(eight, record), setting=loose)
+    norms = [bench.single(rows(bench.sample, [i]), replace(loose, noise_multiplier=0.0)) for i in range(8)]
+    if bench.adjusts("noise_multiplier") and 0 < min(norms) < max(norms) < math.inf:  # it moves the middle of all norms
+        small, large = (rows(bench.sample, [int(place)] * 12) for place in (np.argmin(norms), np.argmax(norms)))
+        base, name = join(small, large), "one of the longest gradients beside 12 of them and 12 short ones"
+        yield _Pair(
+            name=name, kind="middle", base=base, neighbour=join(base, rows(large, [0])), setting=bench.at(clip=max(norms))
+        )
 
 
 def _lopsided_pairs(bench: StepUnderTest, count: int) -> Iterator[_Pair]:
@@ -151,7 +160,7 @@ def _judge(runs: Any, pair: _Pair) -> _Verdict:
     if (pair.kind == EMPTY and first.recording.releases) or (pair.kind == FIRST and first.recording.coins):
         return _Verdict(pair=pair, mu=0.0)
     if first.hidden or first.recording.gaps:
-        return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.gaps[0], followed=False)
+        return _judge_unfollowed(runs, pair, first)
     second = runs.replay(pair.neighbour, pair.setting, first)
     differing = first.differing(second)
     if runs.seeds_by_records(pair.base, pair.setting, first, second):
@@ -167,6 +176,12 @@ def _judge(runs: Any, pair: _Pair) -> _Verdict:
     mu, reason = runs.loss(first, second)
     fix = "noise" if reason else "loss"
     return _Verdict(pair=pair, mu=mu, reason=reason, fix=fix, differing=differing, followed=not math.isnan(mu))
+
+
+def _judge_unfollowed(runs: Any, pair: _Pair, first: Any) -> _Verdict:
+    if first.hidden and runs.shows_few_seeds(pair.neighbour, pair.setting, first):
+        return _Verdict(pair=pair, mu=math.inf, reason=_FEW_SEEDS, fix="noise")
+    return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.gaps[0], followed=False)
 
 
 def _conclude(bench: StepUnderTest, verdicts: list[_Verdict]) -> list[Finding]:

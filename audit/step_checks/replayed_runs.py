@@ -34,11 +34,13 @@ class StepRun:
         recording: of its draws and releases.
         survivors: name to a copy of everything that outlives the step.
         hidden: why the result is not a function of the releases alone, or "".
+        few_seeds: whether noise came from a seed that was drawn among few numbers, and nothing but whole numbers chose.
     """
 
     recording: Recording
     survivors: dict[str, Any]
     hidden: str = ""
+    few_seeds: bool = False
 
     def differing(self, other: StepRun, besides: str = "\0") -> tuple[str, ...]:
         """Return the names of survivors that differ, sorted, without those that start with `besides`."""
@@ -90,6 +92,10 @@ class StepRuns:
         """Return the run of a neighbouring batch that is handed the releases of `first`."""
         return self.run(batch, setting, self._recording(first.recording))
 
+    def shows_few_seeds(self, batch: Batch, setting: Setting, first: StepRun) -> bool:
+        """True if with one of few seeds, which anyone can try, a neighbour ends otherwise."""
+        return first.few_seeds and bool(self.replay(batch, setting, first).differing(first, besides=GENERATOR))
+
     def seeds_by_records(self, batch: Batch, setting: Setting, first: StepRun, second: StepRun) -> bool:
         """True if the seeds of the noise differ for a neighbour, and are the same whenever the batch is."""
         if first.recording.seeds == second.recording.seeds:
@@ -117,9 +123,11 @@ class StepRuns:
         step, seed, recording.public_seeds = self.step, recording.seed, self.public_seeds
         if isinstance(step, FunctionStep):
             with follow(recording) as noise:
-                return StepRun(recording=recording, survivors=_copies(noise, _function(step, batch, setting, seed)))
-        with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording) as noise:
-            return StepRun(recording=recording, survivors=_copies(noise, _optimizer(step, batch, optimizers)))
+                survivors = _copies(noise, _function(step, batch, setting, seed))
+        else:
+            with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording) as noise:
+                survivors = _copies(noise, _optimizer(step, batch, optimizers))
+        return StepRun(recording=recording, survivors=survivors, few_seeds=noise.has_few_seeds)
 
 
 def _function(step: FunctionStep, batch: Batch, setting: Setting, seed: int) -> dict[str, Any]:

@@ -307,3 +307,37 @@ def test_an_error_that_a_release_decides_is_an_answer_with_its_content(error: An
         return noisy
 
     assert (replay(program).verdict is ReplayVerdict.PROVED) is proved
+
+
+def _rate_by_the_raw_loss(d: Any, rng: Any) -> Any:
+    model = clip(d).sum() + rng.laplace(0, 10)
+    return model, 0.05 if abs(model - clip(d).sum()) > 15 else 0.1
+
+
+def _type_by_the_raw_sum(d: Any, rng: Any) -> Any:
+    noisy = float(clip(d).sum() + rng.laplace(0, 10))
+    return [noisy, 1 if noisy > clip(d).sum() else 1.0]
+
+
+@pytest.mark.parametrize(
+    ("program", "delta"), [(_rate_by_the_raw_loss, 0.0), (_rate_by_the_raw_loss, 1e-3), (_type_by_the_raw_sum, 0.0)]
+)
+def test_outputs_that_the_neighbour_never_gives_refute(program: Any, delta: float) -> None:
+    result = replay(program, epsilon=1.0, delta=delta)
+    assert result.verdict is ReplayVerdict.REFUTED and "never gives" in result.method, result.reason
+
+
+def test_outputs_that_seldom_tell_the_data_are_not_accused() -> None:
+    def program(d: Any, rng: Any) -> Any:
+        model = clip(d).sum() + rng.laplace(0, 10)
+        return model, 0.05 if abs(model - clip(d).sum()) > 20 else 0.1  # tells the sum with a probability near .1
+
+    assert replay(program, epsilon=1.0, delta=0.5).verdict is not ReplayVerdict.REFUTED
+
+
+def test_sorted_numbers_do_not_tell_which_was_released_for_which() -> None:
+    def program(d: Any, rng: Any) -> Any:
+        pair = [float(clip(d).sum() + rng.laplace(0, 20)), float(rng.laplace(0, 20) - clip(d).sum())]
+        return sorted(pair)
+
+    assert replay(program, epsilon=1.0).verdict is not ReplayVerdict.REFUTED

@@ -1,0 +1,77 @@
+"""Outputs that a program gives on the data and never on the neighbour: the numbers in them fix all that was released, and
+given these the rest of the output is another one on the neighbour (docs/theory/replay.md)."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from audit.replays.accusations import SIGNIFICANCE, Accusation
+from audit.replays.attempts import Attempt, replay
+from audit.replays.claims import ReplayClaim
+from audit.replays.recording import NUMBER, Recording
+from audit.replays.run import Program, ProgramRun
+from audit.stats.bounds.binomial import upper_tail
+
+_LOOKS, _FEWEST = (6, 12, 24, 48), 3  # runs after which is counted; outputs
+_SECONDS = 4.0  # of the processor
+_FIRST = 7_000_003  # seed of the first run
+_ROUNDING = 1e-6  # relative difference of numbers that the order of a sum may cause
+Places = dict[tuple[int, int], set[str]]  # paths of the output at which each released number stands
+
+
+def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -> Accusation | None:
+    """Count runs on the data with such outputs; they refute the claim if so many cannot be as seldom as its delta."""
+    schedule, delta = attempt.recording.schedule, 0.0 if claim.mu is not None else claim.delta
+    end, count, paths = time.process_time() + _SECONDS, 0, dict[str, str]()
+    places: Places | None = None
+    for i in range(max(_LOOKS)):
+        first = program.run(attempt.sides[0], Recording(seed=_FIRST + i, schedule=schedule))
+        runs, comparison, _ = replay(program, attempt.sides, first)
+        here = [_places(run) for run in runs]
+        if comparison.error or comparison.gaps or comparison.divergence or None in here:
+            return None
+        for found in here:
+            places = found if places is None else {key: places.get(key, set()) & part for key, part in (found or {}).items()}
+        if places is None or not all(places.values()):
+            return None  # which number was released for which is not known from the output
+        difference = _difference(*runs)
+        count += difference is not None
+        paths |= {} if difference is None else {difference: ""}
+        if i + 1 in _LOOKS and count >= _FEWEST and upper_tail(count, i + 1, delta) <= SIGNIFICANCE / len(_LOOKS):
+            text = f"{next(iter(paths))} is fixed by the data and by numbers that are returned, and differs on the neighbour"
+            return Accusation(reason=text, loss=math.inf, method=f"{count} of {i + 1} outputs that the neighbour never gives")
+        if time.process_time() > end:
+            break
+    return None
+
+
+def _places(run: ProgramRun) -> Places | None:
+    """Return where the released numbers stand in the output, None if something else was released."""
+    releases = run.recording.releases
+    if not releases or any(release.kind != NUMBER for release in releases):
+        return None
+    by_number: dict[float, set[str]] = {}
+    for path, atom in _output(run).items():
+        if isinstance(atom, float):
+            by_number.setdefault(atom, set()).add(path)
+    numbers = [np.ravel(release.output).tolist() for release in releases]
+    return {(i, j): by_number.get(number, set()) for i, part in enumerate(numbers) for j, number in enumerate(part)}
+
+
+def _output(run: ProgramRun) -> dict[str, Any]:
+    return {path: atom for path, atom in run.atoms if path.startswith(("returned", "written"))}
+
+
+def _difference(first: ProgramRun, second: ProgramRun) -> str | None:
+    """Return where the outputs differ by more than rounding."""
+    sides = _output(first), _output(second)
+    for path in {**sides[0], **sides[1]}:
+        atoms = [side.get(path) for side in sides]
+        if all(isinstance(atom, float) for atom in atoms):
+            if not np.isclose(*atoms, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
+                return path
+        elif atoms[0] != atoms[1]:
+            return path
+    return None
