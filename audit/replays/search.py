@@ -53,7 +53,8 @@ def search(
             return results
     _refuse_failing(program, pairs)
     if pool is not None and all(result.verdict is ReplayVerdict.PROVED for result in results):
-        results += _try_random(program, pool(program.surroundings.constants), results, claim)
+        made = pool(program.surroundings.constants)
+        results += _try_sizes(program, made, results, claim) or _try_random(program, made, results, claim)
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
@@ -85,15 +86,28 @@ def _may_break(result: PairResult, claim: ReplayClaim) -> bool:
     return not math.isfinite(result.loss) or result.loss > (claim.epsilon if claim.mu is None else claim.mu)
 
 
+def _try_sizes(program: Program, pool: PairPool, results: Sequence[PairResult], claim: ReplayClaim) -> list[PairResult]:
+    """Return the first pair of larger data sets that is not proved; none if what is released grows with the data."""
+    if len({result.releases for result in results}) > 1:
+        return []
+    end = time.process_time() + _RANDOM_SECONDS
+    for drawn in pool.of_sizes():
+        attempt = check_pair(program, pool.build(drawn), claim, "a pair of many records")
+        if attempt.verdict is not ReplayVerdict.PROVED:
+            return [attempt]
+        if time.process_time() > end:
+            break
+    return []
+
+
 def _try_random(program: Program, pool: PairPool, results: Sequence[PairResult], claim: ReplayClaim) -> list[PairResult]:
     """Return the first random pair that is not proved, or else that of the largest loss if no earlier pair has so much."""
     before = max((result.loss for result in results), default=0.0)
     worst: PairResult | None = None
     best, largest, stream = None, -1.0, np.random.default_rng(0)
     end, latest = time.process_time() + _RANDOM_SECONDS, time.perf_counter() + 10 * _RANDOM_SECONDS
-    sizes = pool.of_sizes()
     while time.process_time() < end and time.perf_counter() < latest:
-        drawn = sizes.pop(0) if sizes else pool.draw(stream, best)
+        drawn = pool.draw(stream, best)
         attempt = check_pair(program, pool.build(drawn), claim, "a random pair")
         if attempt.verdict is not ReplayVerdict.PROVED:
             return [attempt]

@@ -254,8 +254,11 @@ def _copy(item: Any, memo: dict[int, Any]) -> Any:
             return type(item)(_copy(part, memo) for part in item)
         if isinstance(item, SKIP) or not hasattr(item, "__dict__") or not is_own_module(type(item).__module__):
             return item
+        try:
+            twin = memo[id(item)] = object.__new__(type(item))
+        except TypeError:  # made by another language, such as a struct of ctypes
+            return item
         parts = _copy(vars(item), memo)
-        twin = memo[id(item)] = object.__new__(type(item))
         vars(twin).update(parts)
         return twin
 
