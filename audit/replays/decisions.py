@@ -70,7 +70,7 @@ def decided_loss(program: Program, pair: tuple[Any, Any], claim: ReplayClaim) ->
     """
     if program.failures >= _FAILURES or not _only_decides(program, pair[0]):
         return None
-    bound, claimed, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(8 * _SECONDS)
+    bound, claimed, end = 0.0, claim.epsilon * (1 + 1e-6) + 1e-9, _deadline(16 * _SECONDS)
     codes: list[Code] = []
     paths: list[tuple[int, ...]] = []
     for outcomes in _forced_paths(program, pair, end):
