@@ -29,11 +29,11 @@ def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -
     for i in range(max(_LOOKS)):
         first = program.run(attempt.sides[0], Recording(seed=_FIRST + i, schedule=schedule))
         runs, comparison, _ = replay(program, attempt.sides, first)
-        here = [_places(run) for run in runs]
-        if comparison.error or comparison.gaps or comparison.divergence or None in here:
+        sides = [_places(run) for run in runs]
+        if comparison.error or comparison.gaps or comparison.divergence or None in sides:
             return None
-        for found in here:
-            places = found if places is None else {key: places.get(key, set()) & part for key, part in (found or {}).items()}
+        for table in sides:
+            places = table if places is None else {key: places.get(key, set()) & part for key, part in (table or {}).items()}
         if places is None or not all(places.values()):
             return None  # which number was released for which is not known from the output
         difference = _difference(*runs)

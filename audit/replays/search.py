@@ -53,8 +53,8 @@ def search(
             return results
     _refuse_failing(program, pairs)
     if pool is not None and all(result.verdict is ReplayVerdict.PROVED for result in results):
-        made = pool(program.surroundings.constants)
-        results += _try_sizes(program, made, results, claim) or _try_random(program, made, results, claim)
+        random_pairs = pool(program.surroundings.constants)
+        results += _try_sizes(program, random_pairs, results, claim) or _try_random(program, random_pairs, results, claim)
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
