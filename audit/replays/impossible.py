@@ -68,10 +68,10 @@ def _difference(first: ProgramRun, second: ProgramRun) -> str | None:
     """Return where the outputs differ by more than rounding."""
     sides = _output(first), _output(second)
     for path in {**sides[0], **sides[1]}:
-        atoms = [side.get(path) for side in sides]
-        if all(isinstance(atom, float) for atom in atoms):
-            if not np.isclose(*atoms, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
+        atom, other = (side.get(path) for side in sides)
+        if isinstance(atom, float) and isinstance(other, float):
+            if not np.isclose(atom, other, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
                 return path
-        elif atoms[0] != atoms[1]:
+        elif atom != other:
             return path
     return None

@@ -378,7 +378,7 @@ class PairPool:
     def of_sizes(self) -> list[DrawnPair]:
         """Return pairs of own records in turn with a far one behind them: of many records, and of each number in the code."""
         sizes = dict.fromkeys([_MANY, *self.sizes[9:]][:_MOST_SIZES])
-        rows = [(tuple(np.arange(size) % self._own), far) for size in sizes for far in self._farthest]
+        rows = [(tuple(i % self._own for i in range(size)), far) for size in sizes for far in self._farthest]
         new = 0 if self.replaces else None
         return [DrawnPair(places=row, position=len(row), record=far, substitute=new) for row, far in rows]
 
