@@ -48,7 +48,7 @@ def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -
 
 
 def _places(run: ProgramRun) -> Places | None:
-    """Return where the released numbers stand in the output, None if something else was released."""
+    """Return the places of the released numbers in the output, None if something else was released."""
     releases = run.recording.releases
     if not releases or any(release.kind != NUMBER for release in releases):
         return None
@@ -68,10 +68,10 @@ def _difference(first: ProgramRun, second: ProgramRun) -> str | None:
     """Return where the outputs differ by more than rounding."""
     sides = _output(first), _output(second)
     for path in {**sides[0], **sides[1]}:
-        atom, other = (side.get(path) for side in sides)
-        if isinstance(atom, float) and isinstance(other, float):
-            if not np.isclose(atom, other, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
+        atom, neighbour_atom = (side.get(path) for side in sides)
+        if isinstance(atom, float) and isinstance(neighbour_atom, float):
+            if not np.isclose(atom, neighbour_atom, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True):
                 return path
-        elif atom != other:
+        elif atom != neighbour_atom:
             return path
     return None

@@ -21,7 +21,7 @@ _SHARES = (0.45, 0.15, 0.15)  # of the pairs that each data set gets; the walk h
 _HOSTILE = ("a record of NaN", "an infinite record")
 _BEYOND = "a record beyond the bounds"
 _MOST_CONSTANTS, _LARGEST = 40, 200  # of the code of a program; records of a random data set
-_MANY, _MOST_SIZES = 100, 9  # records where few are given; data sets by their size alone
+_LARGE_COUNT, _MOST_SIZES = 100, 9  # records where few are given; data sets by their size alone
 NamedPair = tuple[str, Any, Any]
 
 
@@ -377,7 +377,7 @@ class PairPool:
 
     def of_sizes(self) -> list[DrawnPair]:
         """Return pairs of own records in turn with a far one behind them: of many records, and of each number in the code."""
-        sizes = dict.fromkeys([_MANY, *self.sizes[9:]][:_MOST_SIZES])
+        sizes = dict.fromkeys([_LARGE_COUNT, *self.sizes[9:]][:_MOST_SIZES])
         rows = [(tuple(i % self._own for i in range(size)), far) for size in sizes for far in self._farthest]
         new = 0 if self.replaces else None
         return [DrawnPair(places=row, position=len(row), record=far, substitute=new) for row, far in rows]
@@ -414,7 +414,7 @@ class PairPool:
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:
-    """Return the pair with records left out that both data sets hold, as long as it still does what it did; first halves."""
+    """Return the pair with fewer records, of those that both data sets hold, for which `still` is true; halves go first."""
     data, neighbour = pair
     common = _common_places(data, neighbour)
     size = len(common)
@@ -437,9 +437,9 @@ def _common_places(data: Any, neighbour: Any) -> list[tuple[int, int]]:
     """Return the places in both data sets of the records that are equal from the front, and from the back."""
     sides = [[repr(records.take([i])) for i in range(records.count)] for records in (RecordList(data), RecordList(neighbour))]
     counts = len(sides[0]), len(sides[1])
-    least = min(counts)
-    front = next((i for i in range(least) if sides[0][i] != sides[1][i]), least)
-    back = next((i for i in range(least - front) if sides[0][-1 - i] != sides[1][-1 - i]), least - front)
+    shorter = min(counts)
+    front = next((i for i in range(shorter) if sides[0][i] != sides[1][i]), shorter)
+    back = next((i for i in range(shorter - front) if sides[0][-1 - i] != sides[1][-1 - i]), shorter - front)
     return [(i, i) for i in range(front)] + [(counts[0] - i, counts[1] - i) for i in range(back, 0, -1)]
 
 

@@ -60,13 +60,13 @@ class TorchNoise(TorchDispatchMode):
         recording.coins = self.coins
         self._shadows: dict[int, _Shadow] = {}
         self._few_seeds: set[int] = set()  # whole numbers drawn among few numbers: whoever tries them all knows the noise
-        self._takes_few = False
+        self._drew_few_seeds = False
         self._states: dict[bytes, tuple[Any, Any]] = {}  # of generators, with what was drawn in them
 
     @property
     def has_few_seeds(self) -> bool:
-        """True if noise came from one of few seeds, and nothing but whole numbers was drawn beside it."""
-        return self._takes_few and not any(coins.dtype.is_floating_point for _, coins in self.coins)
+        """True if noise came from one of few seeds, and only whole numbers were drawn beside it."""
+        return self._drew_few_seeds and not any(coins.dtype.is_floating_point for _, coins in self.coins)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -204,7 +204,7 @@ class TorchNoise(TorchDispatchMode):
         if self.recording.seeds[-1:] != [f"torch {seed}"]:
             self.recording.seeds.append(f"torch {seed}")
         if seed in self._few_seeds:
-            self._takes_few = True
+            self._drew_few_seeds = True
             return False
         if self.recording.public_seeds is not None:
             return f"torch {seed}" not in self.recording.public_seeds

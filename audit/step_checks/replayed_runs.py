@@ -34,7 +34,7 @@ class StepRun:
         recording: of its draws and releases.
         survivors: name to a copy of everything that outlives the step.
         hidden: why the result is not a function of the releases alone, or "".
-        few_seeds: whether noise came from a seed that was drawn among few numbers, and nothing but whole numbers chose.
+        few_seeds: whether noise came from a seed that was drawn among few numbers, and no other draws than whole numbers chose.
     """
 
     recording: Recording
