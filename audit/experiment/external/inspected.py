@@ -16,6 +16,7 @@ from audit.core.errors import ConfigError
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
+from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment.describe import utility
@@ -228,7 +229,7 @@ def _record_models(case: InspectedCase, settings: Settings, game_design: GameDes
     canaries = ExternalRecords.of(_records(case)).canaries
     besides = {Logits() if "outputs" in case.models.released else Losses()}
     assignment = Assignment(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
-    signals = _with_medians(case, settings, game_design).read(game_design.signals(case.models.released, besides), canaries)
+    signals = _with_medians(case, game_design).read(game_design.signals(case.models.released, besides), canaries)
     models = GameModels(
         prepared_game=PreparedGame(
             training_design=None,
@@ -265,7 +266,7 @@ def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, 
     return replace(models, prepared_game=prepared_game), scores, repeats
 
 
-def _with_medians(case: InspectedCase, settings: Settings, game_design: GameDesign) -> RecordedOutputs:
+def _with_medians(case: InspectedCase, game_design: GameDesign) -> RecordedOutputs:
     """The models with what `quantile_regression` reads, if it is to be run on a target alone."""
     logits, labels, inputs = case.models.logits, case.labels, case.evidence.inputs
     is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in game_design.attacks)
@@ -274,7 +275,7 @@ def _with_medians(case: InspectedCase, settings: Settings, game_design: GameDesi
     if not np.isfinite(logits).all():
         return case.models  # the attacks that read them say so
     confidences = scaled_confidence(logits[0], labels)
-    seed = settings.stream.child("nonmember medians")
+    seed = Seed(0).child("nonmember medians")  # no caller's: the same model and records have one rate, whatever seed is given
     medians = cross_fitted_medians(inputs, np.asarray(labels), case.included[0], confidences, seed)
     return case.models if medians is None else replace(case.models, nonmember_medians=medians[None])
 
