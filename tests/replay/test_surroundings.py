@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import ctypes
 import functools
 import sys
 import time
@@ -204,3 +205,19 @@ def test_modules_imported_first_by_the_program_are_followed_and_put_back(
     library_noise = sys.modules.pop("library_noise")
     assert library_noise.default_rng is np.random.default_rng
     assert np.isfinite(library_noise.rng.normal())
+
+
+class _Pointer(ctypes.POINTER(ctypes.c_int)):  # type: ignore[misc]
+    _type_ = ctypes.c_int
+
+
+POINTER = _Pointer(ctypes.c_int(7))
+POINTER.note = "held"
+
+
+def test_an_object_of_another_language_is_left_as_it_is() -> None:
+    def run(d: Any, rng: Any) -> float:
+        return float(clip(d).sum() + POINTER[0] + rng.laplace(0, 10))
+
+    report = audit.replay(run, [(np.array([1.0, 2.0]), np.array([1.0]))], epsilon=1.0, sampling_seconds=0)
+    assert report.verdict is ReplayVerdict.PROVED, str(report)
