@@ -75,7 +75,7 @@ RIGHT: dict[str, tuple[Any, Any, float]] = {
     "bytes": (np.round(255 * SHARES).astype(np.uint8), LABELS, OWN_CLASSES),
     "half probability of yes": (special.expit(MARGIN).astype(np.float16), YES, OWN_YES),
     "twice the hyperbolic tangent": (2 * np.tanh(MARGIN / 4), YES, OWN_YES),
-    "sums of up to 1.04": (SHARES * np.where(np.arange(N) % 30, 1, 1.04)[:, None], LABELS, OWN_CLASSES),
+    "sums of up to 2": (SHARES * np.where(np.arange(N) % 30, 1, 2)[:, None], LABELS, OWN_CLASSES),
 }
 MISSING = np.arange(N) == 3
 LOUD: dict[str, tuple[Any, Any, str]] = {
