@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from audit.core import checks, files
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.seeds import Seed
 from audit.endpoint import canary_files
 from audit.endpoint.canary_files import CHAT, PLAIN, Context, TextCanary
@@ -103,6 +103,7 @@ def write_folder(canaries: Sequence[TextCanary], salt: str, folder: Path) -> str
 
     Raises:
         DataError: the folder holds canaries already; their coins are never overwritten.
+        OutputError: it cannot be written.
     """
     place = folder / FILE
     if place.exists():
@@ -110,12 +111,15 @@ def write_folder(canaries: Sequence[TextCanary], salt: str, folder: Path) -> str
             f"{place} holds canaries already, and their coins are lost where it is written over; CanaryAudit.of_folder("
             f"{str(folder)!r}) goes back to them, such as to resume a training; name another folder for a new one"
         )
-    folder.mkdir(parents=True, exist_ok=True)
     digest = canary_files.commitment(canaries, salt)
-    (folder / canary_files.SALT).write_text(salt, encoding="utf-8")
-    canary_files.write(canaries, place)
-    (folder / COMMITMENT).write_text(f"{digest}\n", encoding="utf-8")
-    write_planted(canaries, folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / canary_files.SALT).write_text(salt, encoding="utf-8")
+        canary_files.write(canaries, place)
+        (folder / COMMITMENT).write_text(f"{digest}\n", encoding="utf-8")
+        write_planted(canaries, folder)
+    except OSError as error:
+        raise OutputError(f"cannot write canaries to '{folder}': {error.strerror}; name another folder") from error
     return digest
 
 

@@ -468,3 +468,9 @@ def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys
     assert set(areas) == {"loss", "zlib", "min_k", "neighbourhood", "recall", "reference"}
     assert min(areas[name] for name in areas.keys() - {"recall"}) > 0.9, areas
     assert not any(attack["bounds"] for attack in result["attacks"])
+
+
+def test_canaries_that_cannot_be_written_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("a file")
+    assert answer(["canaries", "new", str(tmp_path / "taken")]) == 4
+    assert "cannot write canaries to" in capsys.readouterr().err
