@@ -244,6 +244,11 @@ def test_a_federation_s_noise_and_coins_are_those_of_config_and_seed(tmp_path: P
     )
     _, problems, _ = again.differences(folder, changed)
     assert any(f"{result.name}: mechanism" in line for line in problems)
+    games = tuple(replace(game, game=replace(game.game, unit="model")) for game in result.games)
+    changed = replace(
+        report, mechanisms=tuple(replace(row, games=games) if row is result else row for row in report.mechanisms)
+    )
+    assert any("rules" in line for line in consistency.contradictions(changed)[1])
     table = pd.read_parquet(folder / "scores.parquet")
     table["member"] = ~table["member"]
     table.to_parquet(folder / "scores.parquet")

@@ -324,7 +324,8 @@ def rules_agree(at: At) -> bool:
     fits &= (rules.choices > 1) == bool(rules.secret) and (rules.aim == "backdoor") == bool(at.game.trigger)
     fits &= rules.access.name not in OUTPUTS[:3] or not rules.independent_noise
     fits &= rules.copies == 1 or "copies" in at.config or has_unit
-    fits &= rules.unit in ("", "user") or ":" in at.report.config  # canaries of others may have another
+    canaries = section(at.config, "games", at.game.name).get("canaries") or {}
+    fits &= rules.unit in ("", "user") or ":" in str(canaries.get("kind"))  # canaries of others may have another
     fits &= all(attack.access is None or attack.access.released <= rules.access.released for attack in at.game.attacks)
     if not external:
         return fits and rules.inclusion is Inclusion.COINS and rules.unit in at.report.config and game_agrees(at)
