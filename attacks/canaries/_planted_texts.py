@@ -115,7 +115,7 @@ class RareBigrams:
 
 
 def _rare_pairs(tokens: Array) -> Array:
-    """Return `(k, 2)` pairs of the 512 commonest tokens that stand nowhere side by side in this order."""
+    """Return `(k, 2)` pairs of the 512 commonest tokens that are nowhere side by side in this order."""
     occurring, counts = np.unique(tokens[tokens >= 0], return_counts=True)
     common = np.sort(occurring[np.argsort(-counts, kind="stable")[:512]])
     seats = {int(token): seat for seat, token in enumerate(common)}
