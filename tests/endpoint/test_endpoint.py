@@ -449,7 +449,7 @@ def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
 def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random, words = np.random.default_rng(2), np.array(["ash", "bay", "cup", "dew", "elm", "fog", "gum", "hay", "ice", "jam"])
     texts = [
-        TextCanary(prefix="in ", secret=" ".join(random.choice(words, 6)), included=bool(random.random() < 0.5))
+        TextCanary(prefix="in ", secret=" ".join(random.choice(words, 16)), included=bool(random.random() < 0.5))
         for _ in range(24)
     ]
     canary_files.write(texts, tmp_path / "texts.jsonl")
@@ -457,7 +457,7 @@ def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys
         command = ["endpoint", server.url, "--model", "m", "--reference", "base", "--canaries", str(tmp_path / "texts.jsonl")]
         assert answer([*command, "--texts", "--json"]) == 0
         assert answer([*command, "--texts", "--coins"]) == 2
-        server.longest = max(len(text.text) for text in texts) + 4
+        server.longest = 100  # characters: texts and what probes the server fit, shots do not
         assert answer([*command, "--texts", "--json"]) == 0, "shots that do not fit are left out"
     output = capsys.readouterr().out
     result, without_shots = (json.loads(part) for part in re.split(r"(?<=^})\n(?={)", output, flags=re.MULTILINE))
