@@ -102,7 +102,10 @@ def assert_baseline(name: str, report: Report, baseline: str | Path) -> None:
     """
     import pytest
 
-    path = Path(sys._getframe(1).f_code.co_filename).parent / baseline
+    caller: Any = sys._getframe(1)
+    while str(caller.f_globals.get("__name__")).startswith("audit."):  # what vets the arguments of public functions
+        caller = caller.f_back
+    path = Path(caller.f_code.co_filename).parent / baseline
     accepted = _read_baseline(path, name)
     if report.exit_code not in (0, 1):
         pytest.skip(f"not decided: {report}")
