@@ -61,7 +61,7 @@ def simulations_for(members: int, nonmembers: int, significance: float) -> int:
 
 
 def _rows(scores: int, edge: float) -> int:
-    return draws_for(edge, scores, work=WORK, most_work=MOST_WORK)
+    return draws_for(edge, scores, work=WORK, most_work=MOST_WORK) // 2 * 2  # pairs of a plain and a moved draw
 
 
 def simulate(
