@@ -64,7 +64,7 @@ def searched(check: Callable[..., None], examples: int, **drawn: st.SearchStrate
 
 @pytest.mark.parametrize("examples", SIZES)
 def test_relations_between_true_epsilons(examples: int) -> None:
-    searched(relations, examples, event=composed, other=steps, delta=deltas, factor=st.floats(1.0, 3.0))
+    searched(relations, examples, event=composed, peer=steps, delta=deltas, factor=st.floats(1.0, 3.0))
 
 
 @pytest.mark.parametrize("examples", SIZES)
