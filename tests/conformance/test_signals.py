@@ -49,15 +49,19 @@ def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
     return Ensemble(job, train(job, cases.silent)), canaries
 
 
-def federations(unit: str) -> tuple[Ensemble, Canaries]:
-    """Three small federations seen by who receives every update, and their canary clients or examples."""
+def federations(name: str) -> tuple[Ensemble, Canaries]:
+    """Three small federations seen by who receives every update, and their canary clients or examples for a signal."""
     data, model = cases.dataset(IMAGES), {"kind": "mlp", "hidden": [6]}
-    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(12)))
+    unit, is_counted = FEDERATED[name], name == "count_products"  # counts are of a single canary, behind a moving clip norm
+    coordinates = np.arange(1 if is_counted else 12)
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=coordinates))
     examples = Canaries(kind="held_out", description="records", payload=CanaryRecords(records=data.pool))
     canaries = units if unit == "client" else examples
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
     job = cases.job(mechanism, canaries=canaries, data=data, model=model, access=Access.EACH_UPDATE)
-    return FederatedTrainer(clients=4, local_steps=1, unit=unit).fit(job, cases.silent), canaries
+    adaptive_clip = {"share": 0.2} if is_counted else None
+    trainer = FederatedTrainer(clients=4, local_steps=1, unit=unit, adaptive_clip=adaptive_clip)
+    return trainer.fit(job, cases.silent), canaries
 
 
 def language_models() -> tuple[Any, Canaries]:
@@ -76,7 +80,7 @@ TEXTS = {
     "extrapolated_exposures",
     "beam_continuations",
 }
-FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products"), "client")
+FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products", "count_products"), "client")
 FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 
 
@@ -87,7 +91,7 @@ def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None
     if name in TEXTS:
         subjects = [language_models()]
     elif name in FEDERATED:
-        subjects = [federations(FEDERATED[name])]
+        subjects = [federations(name)]
     else:
         subjects = [subject(gradients=gradients) for gradients in (False, True)]
     for ensemble, canaries in subjects:
