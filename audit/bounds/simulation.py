@@ -19,7 +19,7 @@ from audit.bounds import budget, claim_test, known_laws, simulation_costs
 from audit.bounds import power as planning
 from audit.bounds.known_laws import KnownLaw
 from audit.core import checks
-from audit.core.claims import Certificate, Claim, Detectable
+from audit.core.claims import OUTSIDE, Certificate, Claim, Detectable
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
@@ -32,8 +32,6 @@ REPETITIONS = 200
 FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more if those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
-
-OUTSIDE = 0.01  # chance that a simulated rate is outside of its interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, Void
 from audit.core.rounding import down
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
+OUTSIDE = 0.01  # chance that the error rate of simulated audits is outside of its limits
 
 # where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)
 Side = Literal["upper", "lower", "estimate"]

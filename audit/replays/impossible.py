@@ -24,7 +24,7 @@ Places = dict[tuple[int, int], set[str]]  # paths of the output at which each re
 def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -> Accusation | None:
     """Count runs on the data with such outputs; they refute the claim if so many cannot be as seldom as its delta."""
     schedule, delta = attempt.recording.schedule, 0.0 if claim.mu is not None else claim.delta
-    end, count, paths = time.process_time() + _SECONDS, 0, dict[str, str]()
+    end, count, path = time.process_time() + _SECONDS, 0, ""
     places: Places | None = None
     for i in range(max(_LOOKS)):
         first = program.run(attempt.sides[0], Recording(seed=_FIRST + i, schedule=schedule))
@@ -38,9 +38,9 @@ def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -
             return None  # which number was released for which is not known from the output
         difference = _difference(*runs)
         count += difference is not None
-        paths |= {} if difference is None else {difference: ""}
+        path = path or difference or ""
         if i + 1 in _LOOKS and count >= _FEWEST and upper_tail(count, i + 1, delta) <= SIGNIFICANCE / len(_LOOKS):
-            text = f"{next(iter(paths))} is fixed by the data and by numbers that are returned, and differs on the neighbour"
+            text = f"{path} is fixed by the data and by numbers that are returned, and differs on the neighbour"
             return Accusation(reason=text, loss=math.inf, method=f"{count} of {i + 1} outputs that the neighbour never gives")
         if time.process_time() > end:
             break

@@ -2,16 +2,15 @@
 
 import math
 
-from audit.core.claims import Certificate, Detectable
+from audit.core.claims import OUTSIDE, Certificate, Detectable
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
+from reports.outliers import tail
 from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import at_most, count, percent, up
 from reports.words.phrases import join_words, sentence
-
-OUTSIDE = 0.01  # chance that a simulated rate is outside of its limits
 
 
 def blocks(game: GameResult) -> list[Block]:
@@ -76,12 +75,11 @@ def _wrong(certificates: tuple[Certificate, ...]) -> str:
 
 def _tested_upper(certificate: Certificate) -> float:
     """The upper limit by all audits, in each of which the truth was put to the tests (Clopper and Pearson 1934)."""
-    wrong, count, low, high = certificate.wrong, certificate.repetitions, 0.0, 1.0
-    while high - low > 1e-6 and wrong < count:
+    low, high = 0.0, 1.0
+    while high - low > 1e-6 and certificate.wrong < certificate.repetitions:
         rate = (low + high) / 2
-        ways = [math.lgamma(count + 1) - math.lgamma(hits + 1) - math.lgamma(count - hits + 1) for hits in range(wrong + 1)]
-        logs = [way + hits * math.log(rate) + (count - hits) * math.log1p(-rate) for hits, way in enumerate(ways)]
-        low, high = (rate, high) if sum(map(math.exp, logs)) > OUTSIDE / 2 else (low, rate)
+        is_low = 1 - tail(certificate.wrong + 1, certificate.repetitions, rate) > OUTSIDE / 2
+        low, high = (rate, high) if is_low else (low, rate)
     return min(certificate.upper, high)
 
 
