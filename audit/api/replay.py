@@ -65,6 +65,7 @@ def replay(
     from audit.replays.report import ReplayReport
     from audit.replays.run import LOCK
     from audit.replays.search import search
+    from audit.replays.witness import definition
 
     if (epsilon is None) == (mu is None):
         raise ConfigError("the claim is epsilon (with delta) or mu: give one of them")
@@ -79,5 +80,10 @@ def replay(
         results = search(function, pairs, claim, pool=pool, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
-        name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds
+        name=function_name(function),
+        claim=claim,
+        adjacency=relation.value,
+        results=tuple(results),
+        seconds=seconds,
+        place=definition(function),
     )

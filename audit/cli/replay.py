@@ -23,7 +23,7 @@ Low = Annotated[float | None, typer.Option(help="Smallest number of a record. De
 High = Annotated[float | None, typer.Option(help="Largest number of a record. Default: that of the data.")]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Folder for replay.json, replay.sarif and test_witness.py, a failing test."),
+    typer.Option("-o", "--output", help="Folder for replay.html, .json, .sarif and test_witness.py, a failing test."),
 ]
 Transcripts = Annotated[
     int, typer.Option(min=0, help="Transcripts of the worst pair with losses that bound epsilon at delta; kept in -o FOLDER.")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from audit.core.tables import frame
+from audit.core.tables import frame, html
 from audit.core.version import __version__
+from audit.replays import witness
 from audit.replays.check import PairResult, ReplayVerdict
 from audit.replays.claims import ReplayClaim
 
@@ -27,6 +28,12 @@ _SENTENCES = {
     ReplayVerdict.NOT_FOLLOWED: "not followed: some randomness has no known law",
 }
 
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
+    "table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.3rem .8rem;border-bottom:1px solid #bbb}"
+    "pre{background:#f3f3f3;padding:1rem;overflow-x:auto}"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayReport:
@@ -38,6 +45,7 @@ class ReplayReport:
         adjacency: of the pairs.
         results: one per pair, up to the first refutation.
         seconds: wall time.
+        place: `file:line` at which the program is defined, if it has code.
     """
 
     name: str
@@ -45,11 +53,27 @@ class ReplayReport:
     adjacency: str
     results: tuple[PairResult, ...]
     seconds: float
+    place: str = ""
 
     @property
     def worst(self) -> PairResult:
         """The pair that decides: of the worst verdict the one of the largest loss."""
-        return min(self.results, key=lambda result: (_WORST_FIRST.index(result.verdict), -result.loss))
+        return min(self.results, key=self.gravity)
+
+    @staticmethod
+    def gravity(result: PairResult) -> tuple[int, float]:
+        """Return a key that sorts pairs from the worst on."""
+        return _WORST_FIRST.index(result.verdict), -result.loss
+
+    @property
+    def line(self) -> str:
+        """`file:line` of what was seen, or else of the program."""
+        return witness.line(self.worst.reason, self.place)
+
+    @property
+    def sentence(self) -> str:
+        """The program and its verdict."""
+        return f"{self.name}: {_SENTENCES[self.verdict]}"
 
     @property
     def verdict(self) -> ReplayVerdict:
@@ -94,6 +118,7 @@ class ReplayReport:
             },
             "loss": _plain(self.worst.loss),
             "reason": self.worst.reason,
+            "line": self.line,
             "pairs": [{key: _plain(value) for key, value in row.items()} for row in self.to_rows()],
             "seconds": self.seconds,
         }
@@ -102,13 +127,15 @@ class ReplayReport:
         worst = self.worst
         kind = "mu" if self.claim.mu is not None else "epsilon"
         lines = [
-            f"{self.name}: {_SENTENCES[self.verdict]}",
+            self.sentence,
             f"  claimed  {self.claim}, {self.adjacency}",
             f"  loss     {kind} {worst.loss:.6g}{'' if worst.exact else ' at most'}, on the worst of {len(self.results)} pairs",
             f"  pair     {worst.name}: {_short(worst.data)} and {_short(worst.neighbour)}",
         ]
         if worst.reason:
             lines.append(f"  reason   {worst.reason}")
+        if self.exit_code and self.line not in worst.reason:
+            lines.append(f"  program  at {self.line}")
         if worst.method:
             lines.append(f"  decided  by {worst.method}")
         if self.exit_code == 3:
@@ -117,55 +144,50 @@ class ReplayReport:
             )
         return "\n".join(lines)
 
-    def witness_test(self) -> str:
-        """Return a test that fails as long as the worst pair does."""
-        worst, (module, _, function) = self.worst, self.name.partition(":")
-        claim = (
-            f"mu={self.claim.mu!r}"
-            if self.claim.mu is not None
-            else f"epsilon={self.claim.epsilon!r}, delta={self.claim.delta!r}"
-        )
-        return "\n".join(
-            [
-                f'"""{worst.name}: {worst.reason}"""',
-                "",
-                "from numpy import array, inf, nan  # noqa: F401",
-                "",
-                "import audit",
-                f"from {module} import {function}",
-                "",
-                f"DATA = {_literal(worst.data)}",
-                f"NEIGHBOUR = {_literal(worst.neighbour)}",
-                "",
-                "",
-                f"def test_{function}_keeps_its_claim() -> None:",
-                f"    report = audit.replay({function}, [(DATA, NEIGHBOUR)], {claim})",
-                "    assert report.exit_code == 0, str(report)",
-                "",
-            ]
-        )
+    def to_html(self) -> str:
+        """Return a page: verdict, claim, loss, line, all pairs from the worst on, and the test that fails."""
+        facts = [
+            (label, text.strip()) for label, _, text in (line.strip().partition(" ") for line in str(self).splitlines()[1:])
+        ]
+        table = replace(self, results=tuple(sorted(self.results, key=self.gravity))).to_rows()
+        rows = [[str(cell) for cell in row.values()] for row in table]
+        parts = [
+            f"<!doctype html><html lang='en'><meta charset='utf-8'><style>{_STYLE}</style>",
+            f"<title>{escape(self.sentence)}</title>",
+            f"<h1>{escape(self.sentence)}</h1>{html(['', ''], facts)}<h2>Pairs</h2>{html(table[0], rows)}",
+        ]
+        if self.exit_code:
+            parts.append(f"<h2>A test that fails</h2><pre>{escape(self.witness_test())}</pre>")
+        return "\n".join([*parts, f"<p>audit replay {escape(__version__)}, {self.seconds:.1f} s</p></html>", ""])
 
     def to_sarif(self) -> dict[str, Any]:
         """Return a SARIF 2.1.0 log: a refutation as an error, an open question as a warning, at the line of the program."""
-        place = next((word for word in self.worst.reason.split() if ".py:" in word), "")
-        file, _, line = place.rstrip(":,)").lstrip("(").rpartition(":")
+        file, _, line = self.line.rpartition(":")
         result: dict[str, Any] = {
             "ruleId": "replay",
             "level": "error" if self.exit_code == 1 else "warning",
-            "message": {"text": f"{self.name}: {_SENTENCES[self.verdict]}. {self.worst.reason}"},
+            "message": {"text": f"{self.sentence}. {self.worst.reason}"},
         }
-        if line.isdigit():
-            region = {"startLine": int(line)}
-            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": file}, "region": region}}]
+        if line:
+            folder = os.getcwd() + os.sep  # code scanning finds files by paths from the folder of the repository
+            uri, region = file.removeprefix(folder).replace(os.sep, "/"), {"startLine": int(line)}
+            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
         driver = {"name": "audit replay", "version": __version__, "rules": [{"id": "replay"}]}
         return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": [] if self.exit_code == 0 else [result]}]}
 
+    def witness_test(self) -> str:
+        """Return a test that fails as long as the worst pair does."""
+        terms = ("mu",) if self.claim.mu is not None else ("epsilon", "delta")
+        claim = ", ".join(f"{name}={getattr(self.claim, name)!r}" for name in terms)
+        return witness.failing_test(self.worst, self.name, self.place, claim)
+
     def save(self, folder: str | Path) -> Path:
-        """Write replay.json, replay.sarif and, unless all is proved, test_witness.py to a folder, and return it."""
+        """Write replay.html, .json, .sarif and, unless all is proved, test_witness.py to a folder, and return it."""
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         (path / "replay.json").write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         (path / "replay.sarif").write_text(json.dumps(self.to_sarif(), indent=1) + "\n", encoding="utf-8")
+        (path / "replay.html").write_text(self.to_html(), encoding="utf-8")
         if self.exit_code:
             (path / "test_witness.py").write_text(self.witness_test(), encoding="utf-8")
         return path
@@ -178,18 +200,3 @@ def _plain(value: Any) -> Any:
 def _short(data: Any, limit: int = 60) -> str:
     text = " ".join(repr(data).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def _literal(data: Any) -> str:
-    """Return Python code of a data set."""
-    if isinstance(data, np.ndarray):
-        return f"array({data.tolist()!r}, dtype={data.dtype.str!r})"
-    if hasattr(data, "to_dict") and hasattr(data, "iloc"):
-        columns = data.to_dict("list") if hasattr(data, "columns") else data.tolist()
-        return f"__import__('pandas').{type(data).__name__}({columns!r})"
-    if isinstance(data, dict):
-        return "{" + ", ".join(f"{key!r}: {_literal(part)}" for key, part in data.items()) + "}"
-    if isinstance(data, list | tuple):
-        inside = ", ".join(_literal(part) for part in data)
-        return f"[{inside}]" if isinstance(data, list) else f"({inside}{',' if len(data) == 1 else ''})"
-    return repr(data.item() if isinstance(data, np.generic) else data)

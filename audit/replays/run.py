@@ -7,6 +7,8 @@ import contextvars
 import copy
 import dis
 import inspect
+import random
+import re
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
 
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
+_SOURCE = re.compile("rng|generator|random_state|^(gen|random)$", re.IGNORECASE)  # names of an argument with a default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,13 +57,7 @@ class Program:
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
-        try:
-            inspect.signature(function).bind(None, None)
-            self.takes_generator = True
-        except TypeError:
-            self.takes_generator = False
-        except ValueError:
-            self.takes_generator = True
+        self.takes_generator = _takes_generator(function)
 
     def record(self, data: Any, seed: int, schedule: Schedule) -> ProgramRun:
         """Return the run on a data set with that seed; pairs that share the data set share the run."""
@@ -128,6 +125,21 @@ class Program:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
         run = self.run(data, Recording(seed=seed))
         return run.atoms if run.error is None else (("error", run.error),)
+
+
+def _takes_generator(function: Callable[..., Any]) -> bool:
+    """True if the second argument has no default, or its name or its default is that of a source of randomness."""
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # written in C
+    second = next(iter([*inspect.signature(function).parameters.values()][1:]), None)
+    if second is None or second.default is inspect.Parameter.empty:
+        return True
+    drawn = np.random.Generator, np.random.RandomState, random.Random
+    return isinstance(second.default, drawn) or _SOURCE.search(second.name) is not None
 
 
 def _find_refusal(problem: BaseException) -> tuple[Any, ...] | None:

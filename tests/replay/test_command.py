@@ -107,7 +107,9 @@ def test_the_witness_of_a_wrong_program_fails_as_a_test(tmp_path: Path) -> None:
     report.save(tmp_path)
     log = json.loads((tmp_path / "replay.sarif").read_text())["runs"][0]["results"][0]
     region = log["locations"][0]["physicalLocation"]
-    assert region["artifactLocation"]["uri"] == __file__
+    assert Path(region["artifactLocation"]["uri"]).resolve() == Path(__file__)
+    page = (tmp_path / "replay.html").read_text()
+    assert "rng.laplace" not in page and "DATA = array([" in page and f"{__file__}:{region['region']['startLine']}" in page
     assert "rng.laplace" in Path(__file__).read_text().splitlines()[region["region"]["startLine"] - 1]
     names: dict[str, Any] = {}
     exec((tmp_path / "test_witness.py").read_text(), names)
