@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.confined import process
-from audit.core.confined.escapes import ATTEMPTS
+from audit.core.confined.escapes import ATTEMPTS, UNCLOSED
 from audit.core.errors import DataError
 
 _JOB = "audit.core.confined.escapes:attempt"
@@ -21,11 +21,12 @@ _MEMORY = 2**29
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """One way out: whether it is closed, and what the system answered or what was reached."""
+    """One way out: whether it is closed, what the system answered or what was reached, and whether a wall should close it."""
 
     name: str
     is_held: bool
     detail: str
+    has_wall: bool
 
 
 class _Watch:
@@ -67,6 +68,7 @@ def _lay_bait() -> Iterator[tuple[dict[str, Any], _Watch]]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bait")))
         file, secret, abstract = folder / "file", secrets.token_hex(8), f"bait-{secrets.token_hex(8)}"
         file.write_bytes(b"not to be touched")
+        (folder / "link").symlink_to("nowhere")
         stream = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = stream.getsockname()[1]
         datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
@@ -81,7 +83,7 @@ def _lay_bait() -> Iterator[tuple[dict[str, Any], _Watch]]:
             listener.setblocking(False)
         os.environ["AUDIT_BAIT"] = secret
         stack.callback(os.environ.pop, "AUDIT_BAIT")
-        bait = {"file": str(file), "secret": secret, "port": port, "socket": str(folder / "socket"), "abstract": abstract}
+        bait = {"file": str(file), "link": str(folder / "link"), "secret": secret, "port": port, "socket": str(folder / "socket"), "abstract": abstract}
         yield bait, _Watch(folder, listeners)
 
 
@@ -93,11 +95,11 @@ def _try(name: str, bait: dict[str, Any], watch: _Watch) -> WayOut:
         reply = {"refused": "the kernel ended the process"} if is_killed else {"reached": f"not judged: {error}"}
     change = watch.what_happened()
     if change or "refused" not in reply:
-        return WayOut(name, False, change or str(reply.get("reached", reply))[:200])
-    return WayOut(name, True, str(reply["refused"]))
+        return WayOut(name, False, change or str(reply.get("reached", reply))[:200], name in ATTEMPTS)
+    return WayOut(name, True, str(reply["refused"]), name in ATTEMPTS)
 
 
 def examine() -> list[WayOut]:
     """Try every way out; takes about .1 s each."""
     with _lay_bait() as (bait, watch):
-        return [_try(name, bait, watch) for name in ATTEMPTS]
+        return [_try(name, bait, watch) for name in (*ATTEMPTS, *UNCLOSED)]

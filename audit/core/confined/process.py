@@ -129,6 +129,7 @@ class ConfinedProcess:
             "memory": int(memory_bytes),
             "parent": os.getpid(),
             "places": places(),
+            "system": list(os.uname()),
         }
         self.facts, self.body = self.ask(header, content, "be loaded", seconds + len(content) / 2**25, limit)
         self.limits = _texts(self.facts.get("enforced"))

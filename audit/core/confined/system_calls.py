@@ -17,10 +17,10 @@ _COMMON = {
     "rt_sigreturn": (15, 139), "ioctl": (16, 29), "pread64": (17, 67), "readv": (19, 65), "writev": (20, 66),
     "sched_yield": (24, 124), "mremap": (25, 216), "mincore": (27, 232), "madvise": (28, 233), "dup": (32, 23),
     "nanosleep": (35, 101), "getpid": (39, 172), "clone": (56, 220), "exit": (60, 93), "kill": (62, 129),
-    "uname": (63, 160), "fcntl": (72, 25), "getcwd": (79, 17), "gettimeofday": (96, 169), "getrusage": (98, 165),
+    "fcntl": (72, 25), "getcwd": (79, 17), "gettimeofday": (96, 169), "getrusage": (98, 165),
     "sysinfo": (99, 179), "times": (100, 153), "getuid": (102, 174), "getgid": (104, 176), "geteuid": (107, 175),
-    "getegid": (108, 177), "getppid": (110, 173), "getpgid": (121, 155), "sigaltstack": (131, 132), "statfs": (137, 43),
-    "fstatfs": (138, 44), "getpriority": (140, 141), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
+    "getegid": (108, 177), "getppid": (110, 173), "getpgid": (121, 155), "sigaltstack": (131, 132), 
+    "getpriority": (140, 141), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
     "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "prctl": (157, 167), "setrlimit": (160, 164),
     "gettid": (186, 178), "futex": (202, 98), "sched_getaffinity": (204, 123), "getdents64": (217, 61),
     "set_tid_address": (218, 96), "restart_syscall": (219, 128), "fadvise64": (221, 223), "clock_gettime": (228, 113),
@@ -75,6 +75,7 @@ def rules(process: int) -> dict[str, Rule]:
     Args:
         process: the number of the process that is filtered, the only one that it may signal and ask about.
     """
+    own = choices(0, (0, process))
     excess = _MAP_GROWS | _MAP_HUGE  # memory that RLIMIT_DATA does not count
     return {
         "open": ((Test(1, _NOT_READING, 0),),),
@@ -83,7 +84,9 @@ def rules(process: int) -> dict[str, Rule]:
         "clone": ((Test(0, _THREAD | _NAMESPACES, _THREAD),),),
         "kill": choices(0, (process,)),
         "tgkill": choices(0, (process,)),
-        "prlimit64": choices(0, (0, process)),
+        "prlimit64": own,
+        **dict.fromkeys(("getpgid", "sched_getparam", "sched_getscheduler", "sched_getaffinity"), own),
+        "getpriority": tuple((Test(0, _WHOLE, 0), *alternative) for alternative in choices(1, (0, process))),
         "ioctl": choices(1, _TERMINAL_QUESTIONS),
         "fcntl": tuple(
             (Test(1, _WHOLE, command), *((Test(2, _O_ASYNC, 0),) if command == 4 else ())) for command in _DESCRIPTOR_COMMANDS
