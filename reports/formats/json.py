@@ -35,6 +35,7 @@ from reports.formats._schema import (
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"
 READABLE = (WITHOUT_TYPES, SCHEMA)
+_SAME_LENGTH = ("RocCurve", "LimitCurve", "Trajectory", "BoundTrajectory", "FamilyTrajectory", "VoidTrajectory", "Evidence")
 
 
 def upgrade(plain: dict[str, Any]) -> dict[str, Any]:
@@ -234,6 +235,11 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     if missing:
         raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
     hints = field_types(kind)
+    lengths = {name: len(item) - (name == "edges") for name, item in value.items() if isinstance(item, list)}
+    if kind.__name__ in (*_SAME_LENGTH, "Histogram") and len(set(lengths.values())) > 1:
+        raise DataError(
+            f"{FILE}: {location} has {', '.join(f'{lengths[name]} {name}' for name in lengths)}; expected as many of each"
+        )
     try:
         return kind(**{name: _decode(item, hints[name], f"{location}.{name}") for name, item in value.items()})
     except DataError:  # it names its own place already

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
 from audit.core import moments, rounding
@@ -24,6 +27,28 @@ def test_a_damaged_report_is_refused_wherever_the_damage_stands(value: str) -> N
             to_json(from_json(f"{text[: place + 1]}{value}{text[end:]}".encode()))
         except DataError:
             continue
+
+
+def curves(value: object) -> Iterator[list[float]]:
+    """Lists of numbers, at any depth."""
+    if isinstance(value, list) and value and all(isinstance(item, float) for item in value):
+        yield value
+    for item in value if isinstance(value, list) else value.values() if isinstance(value, dict) else ():
+        yield from curves(item)
+
+
+def test_a_curve_with_a_value_less_on_one_axis_is_refused() -> None:
+    plain = json.loads(to_json(sample.run()))
+    refused = 0
+    for numbers in curves(plain):
+        last = numbers.pop()
+        try:
+            from_json(json.dumps(plain).encode())
+        except DataError as error:
+            assert "expected as many of each" in str(error)
+            refused += 1
+        numbers.append(last)
+    assert refused >= 6
 
 
 @pytest.mark.parametrize("value", [745.0, 1000.0, 1e27, 1e300])
