@@ -98,8 +98,8 @@ def _try_escapes(as_json: bool) -> int:
     else:
         for finding in findings:
             print_plain(f"{'held    ' if finding.is_held else 'NOT HELD'} {finding.name}: {finding.detail}")
-        without = sum(not finding.has_wall for finding in findings)
-        print_plain(f"{sum(finding.is_held for finding in findings)} of {len(findings)} held; no wall closes the last {without}")
+        held, without = sum(row.is_held for row in findings), sum(not row.has_wall for row in findings)
+        print_plain(f"{held} of {len(findings)} held; no wall closes the last {without}")
     return 0 if all(finding.is_held for finding in findings if finding.has_wall) else OutputError.exit_code
 
 

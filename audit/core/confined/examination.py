@@ -83,7 +83,8 @@ def _lay_bait() -> Iterator[tuple[dict[str, Any], _Watch]]:
             listener.setblocking(False)
         os.environ["AUDIT_BAIT"] = secret
         stack.callback(os.environ.pop, "AUDIT_BAIT")
-        bait = {"file": str(file), "link": str(folder / "link"), "secret": secret, "port": port, "socket": str(folder / "socket"), "abstract": abstract}
+        bait = {name: str(folder / name) for name in ("file", "link", "socket")}
+        bait |= {"secret": secret, "port": port, "abstract": abstract}
         yield bait, _Watch(folder, listeners)
 
 

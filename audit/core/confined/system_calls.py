@@ -19,7 +19,7 @@ _COMMON = {
     "nanosleep": (35, 101), "getpid": (39, 172), "clone": (56, 220), "exit": (60, 93), "kill": (62, 129),
     "fcntl": (72, 25), "getcwd": (79, 17), "gettimeofday": (96, 169), "getrusage": (98, 165),
     "sysinfo": (99, 179), "times": (100, 153), "getuid": (102, 174), "getgid": (104, 176), "geteuid": (107, 175),
-    "getegid": (108, 177), "getppid": (110, 173), "getpgid": (121, 155), "sigaltstack": (131, 132), 
+    "getegid": (108, 177), "getppid": (110, 173), "getpgid": (121, 155), "sigaltstack": (131, 132),
     "getpriority": (140, 141), "sched_getparam": (143, 121), "sched_getscheduler": (145, 120),
     "sched_get_priority_max": (146, 125), "sched_get_priority_min": (147, 126), "prctl": (157, 167), "setrlimit": (160, 164),
     "gettid": (186, 178), "futex": (202, 98), "sched_getaffinity": (204, 123), "getdents64": (217, 61),
