@@ -31,7 +31,7 @@ pytestmark = [LINUX, pytest.mark.confined]
 def test_every_way_out_that_a_wall_can_close_is_held_and_no_other_is_said_to_be() -> None:
     findings = examination.examine()
     assert [finding for finding in findings if not finding.is_held and finding.has_wall] == []
-    assert {finding.name for finding in findings if not finding.is_held} == set(escapes.UNCLOSED)
+    assert {finding.name for finding in findings if not finding.is_held} == set(escapes.QUESTIONS)
 
 
 def test_the_same_attempts_reach_out_of_a_process_that_is_not_confined(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_same_attempts_reach_out_of_a_process_that_is_not_confined(tmp_path:
         "connections and mounts of the machine",
     ]
     assert set(names) <= set(escapes.ATTEMPTS)
-    names += escapes.UNCLOSED
+    names += escapes.QUESTIONS
     program = """
         import json, sys
         from audit.core.confined import escapes

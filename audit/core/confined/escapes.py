@@ -380,7 +380,7 @@ ATTEMPTS: dict[str, Attempt] = {
 }
 
 # what neither wall can refuse: Landlock knows no right to ask of a file, and a filter of calls sees no path
-UNCLOSED: dict[str, Attempt] = {
+QUESTIONS: dict[str, Attempt] = {
     "size, dates and owner of a file (stat)": _file(lambda path, bait: f"{os.stat(path).st_size} bytes"),
     "target of a link (readlink)": lambda bait: os.readlink(bait["link"]),
     "which processes run (stat in /proc)": lambda bait: f"user {os.stat(f'/proc/{os.getppid()}').st_uid}",
@@ -391,7 +391,7 @@ UNCLOSED: dict[str, Attempt] = {
 def attempt(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
     """Try one way out, in the confined process, and name the thing it reached; `refused` if none."""
     try:
-        result = {**ATTEMPTS, **UNCLOSED}[header["attempt"]](header["bait"])
+        result = {**ATTEMPTS, **QUESTIONS}[header["attempt"]](header["bait"])
     except (OSError, MemoryError) as error:
         return ({"refused": str(error)[:200]}, b""), None
     return ({"reached": str(result)[:200]}, b""), None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.confined import process
-from audit.core.confined.escapes import ATTEMPTS, UNCLOSED
+from audit.core.confined.escapes import ATTEMPTS, QUESTIONS
 from audit.core.errors import DataError
 
 _JOB = "audit.core.confined.escapes:attempt"
@@ -103,4 +103,4 @@ def _try(name: str, bait: dict[str, Any], watch: _Watch) -> WayOut:
 def examine() -> list[WayOut]:
     """Try every way out; takes about .1 s each."""
     with _lay_bait() as (bait, watch):
-        return [_try(name, bait, watch) for name in (*ATTEMPTS, *UNCLOSED)]
+        return [_try(name, bait, watch) for name in (*ATTEMPTS, *QUESTIONS)]
