@@ -155,7 +155,7 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, si
     return _search_once(estimator, ranking.tobytes(), mechanism, significance)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=64)
 def _search_once(estimator: FdpRank, memberships: bytes, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
     """`_search`, kept because a report asks again: the bounds over the steps end with that of its tables."""
     ranking = np.frombuffer(memberships, dtype=bool)
