@@ -18,6 +18,7 @@ from audit.cli import edition as gate
 from audit.cli import report as commands
 from audit.cli import report_files
 from audit.cli import verify as verification
+from audit.core.claims import Outcome
 from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError, DataError
 from audit.core.results import AuditReport
@@ -202,6 +203,15 @@ def test_a_verdict_that_turned_memberships_do_not_show_is_not_given_away() -> No
     }
     with pytest.raises(AuditError, match=f"'{result.name}'"):
         editions.noisy_report(report, weak, KEY)
+
+
+def test_a_void_audit_without_a_claim_stays_void_in_its_edition() -> None:
+    report, table = scored_report(claim=None)
+    (result,) = report.mechanisms
+    games = tuple(game.type_bounds(void=True) for game in result.games)
+    void = replace(report, mechanisms=(replace(result, outcome=Outcome.INVALID, games=games),))
+    edition = external(editions.noisy_report(void, games_of(report, table), KEY), epsilon=editions.EPSILON)
+    assert edition.mechanisms[0].is_void and edition.mechanisms[0].all_bounds and not edition.mechanisms[0].bounds
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def _noisy_result(result: MechanismResult, games: Mapping[Place, ScoredGame], ke
     verdicts = tuple(
         judge.judge(claim, bounds, evidence_valid=evidence, execution_valid=executed, inside=inside) for claim in result.claims
     )
-    outcome = judge.conclude_mechanism(verdicts) if bounds else result.outcome
+    outcome = judge.conclude_mechanism(verdicts) if bounds and verdicts else result.outcome
     void = outcome is Outcome.INVALID or result.is_void
     return replace(
         result,

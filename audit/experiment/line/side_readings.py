@@ -223,6 +223,8 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
 
 def _find_exchanged(answers: Array, truths: Array, read: Array) -> tuple[float, float] | None:
     """Return the share of right answers to classes whose column changes, and its gain, if not by an even chance."""
+    if len(answers) < _FEWEST:
+        return None
     agreement, own = compare_values(answers, read), compare_values(answers, truths)
     if agreement is None or own is None or agreement.strength - own.strength <= SURE * agreement.deviation:
         return None  # classes of unequal shares, answered at random
@@ -241,6 +243,8 @@ def _agrees(answers: Array, truths: Array) -> bool:
 
 def _judge(answers: Array, truths: Array, read: Array) -> tuple[float, float] | None:
     """Return the strength of a reading and its gain over y as it was given, if it fits well and by more than chance."""
+    if len(answers) < _FEWEST:
+        return None
     agreement, own = compare_values(answers, read), compare_values(answers, truths)
     if agreement is None or own is None or agreement.strength <= max(_FITS, _CERTAIN * agreement.deviation):
         return None
