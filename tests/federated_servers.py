@@ -60,6 +60,23 @@ class NoiseByRound(Averaging):
         return np.random.default_rng(self.round).normal(0, self.deviation, len(self.model))
 
 
+class FillsNotFinite(Averaging):
+    """An update that is not finite becomes a clip norm in every coordinate."""
+
+    def clip(self, updates: Array) -> Array:
+        clipped = super().clip(updates)
+        clipped[~np.isfinite(updates).all(1)] = self.clip_norm
+        return clipped
+
+
+class HidesSumInDigits(Averaging):
+    """The model is rounded to three places, and a millionth of the sum without noise stands behind them."""
+
+    def release(self) -> Array:
+        total = self.total.copy()
+        return np.asarray(np.round(super().release(), 3) + 1e-6 * np.clip(total, -400, 400))
+
+
 class WrongShape(Averaging):
     def release(self) -> Array:
         return super().release()[:-1]

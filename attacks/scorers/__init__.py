@@ -9,7 +9,7 @@ PLUGINS = share_files(
     _learned="learned_combination near_records shadow_classifier shadow_models trajectory white_box_classifier",
     _losses="loss offset",
     _population="attack_p attack_r quantile_regression reference_quantile",
-    _rounds="model_product round_exactness round_extreme round_loss_drop round_spread sum_product "
+    _rounds="model_product round_exactness round_extreme round_loss_drop round_spread round_total sum_product "
     "update_loss_drop update_product",
     _secrets="discoverable_extraction exposure extraction",
     _texts="min_k min_k_plus_plus reference_difference zlib_ratio",

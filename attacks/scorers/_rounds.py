@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals._rounds import CountProducts, ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
+from attacks.signals._rounds import (
+    CountProducts,
+    DigitProducts,
+    ModelProducts,
+    RoundLengths,
+    RoundLossDrops,
+    SumProducts,
+    UpdateLossDrops,
+    UpdateProducts,
+)
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps, unit
@@ -68,6 +77,8 @@ VIEWS: Mapping[str, type[Any]] = {
     "sums": SumProducts,
     "updates": UpdateProducts,
     "counts": CountProducts,
+    "digits": DigitProducts,
+    "lengths": RoundLengths,
 }
 
 
@@ -77,8 +88,9 @@ class ViewScorer:
 
     Attributes:
         attack: its name, for messages.
-        view: what the party gets: the "models", the "sums", each of the "updates", or the "counts" behind a clip norm that
-            moves, with one canary client in each federation.
+        view: what the party gets: the "models", the "sums", each of the "updates", the lowest "digits" of the models, or,
+            with one canary client in each federation, the "lengths" of the sums behind the models and the "counts" behind a
+            clip norm that moves.
     """
 
     attack: ClassVar[str]
@@ -207,3 +219,18 @@ class RoundExtreme(ViewScorer):
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Return the largest inner product of each canary client, `(m,)` float64."""
         return np.asarray(self.products(target).max(axis=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTotal(ViewScorer):
+    """Scores canary clients by the plain sum of what is seen of them over rounds.
+
+    With view "lengths" it asks whether anything at all enters for an update, in whatever direction: of one that is not finite,
+    say. With view "digits" it looks for the sum behind the digits that noise covers.
+    """
+
+    attack = "round_total"
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Return the sum over rounds of each canary client, `(m,)` float64."""
+        return np.asarray(self.products(target).sum(axis=1))

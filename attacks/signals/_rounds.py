@@ -16,13 +16,15 @@ class RoundProducts(OnePerStep):
 
     Attributes:
         source: the party that has this view.
+        view: of what this party sees; all of it, by the party's name, if empty.
     """
 
-    source: ClassVar[str]
+    source: ClassVar[str] = "models"
+    view: ClassVar[str] = ""
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array:
         """`(N, m, rounds)`."""
-        return canary_reading.sum_groups(models.round_products(self.source), canaries)
+        return canary_reading.sum_groups(models.round_products(self.view or self.source), canaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +89,30 @@ class UpdateLossDrops(LossDrops):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountProducts(OnePerStep):
+class CountProducts(RoundProducts):
     """What the steps of an adaptive clip norm say of the one canary client of a federation in each round: 1 if it takes part,
     plus the noise on the count of updates that are not clipped.
     """
 
     key = "count_products"
-    source: ClassVar[str] = "models"
+    view = "counts"
 
-    def read(self, models: OpenModels, canaries: Canaries) -> Array:
-        """`(N, m, rounds)`."""
-        return canary_reading.sum_groups(models.round_products("counts"), canaries)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigitProducts(RoundProducts):
+    """Inner product of the lowest digits of each released model with the canary's direction: of those beyond the decimal place
+    at which they look least like noise. A server may hide there what its noise covers elsewhere.
+    """
+
+    key = "digit_products"
+    view = "digits"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLengths(RoundProducts):
+    """The squared length of the noisy sum behind each released model, less the honest clients' known sum, over the clip norm
+    squared, with the one canary client of each federation: whatever direction its update is turned to.
+    """
+
+    key = "round_lengths"
+    view = "lengths"

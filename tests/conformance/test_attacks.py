@@ -169,6 +169,7 @@ GRADIENT_ATTACKS = (
     "round_spread",
     "round_exactness",
     "round_extreme",
+    "round_total",
     "update_loss_drop",
     "round_loss_drop",
 )

@@ -52,8 +52,8 @@ def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
 def federations(name: str) -> tuple[Ensemble, Canaries]:
     """Three small federations seen by who receives every update, and their canary clients or examples for a signal."""
     data, model = cases.dataset(IMAGES), {"kind": "mlp", "hidden": [6]}
-    unit, is_counted = FEDERATED[name], name == "count_products"  # counts are of a single canary, behind a moving clip norm
-    coordinates = np.arange(1 if is_counted else 12)
+    unit, is_counted = FEDERATED[name], name == "count_products"  # behind a moving clip norm
+    coordinates = np.arange(1 if name in ALONE else 12)
     units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=coordinates))
     examples = Canaries(kind="held_out", description="records", payload=CanaryRecords(records=data.pool))
     canaries = units if unit == "client" else examples
@@ -80,7 +80,9 @@ TEXTS = {
     "extrapolated_exposures",
     "beam_continuations",
 }
-FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products", "count_products"), "client")
+FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products", "digit_products"), "client")
+ALONE = ("count_products", "round_lengths")  # of a single canary
+FEDERATED |= dict.fromkeys(ALONE, "client")
 FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 
 

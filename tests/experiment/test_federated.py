@@ -293,11 +293,20 @@ APART = (
 )
 # of one client alone even a defect of one coordinate shows, in federation after federation
 ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
+DIGITS = ("games.clients.scorers=[{kind: round_total, view: digits}]", "games.clients.count=250", RANKS)
+LENGTHS = (
+    "games.clients.scorers=[{kind: round_total, view: lengths}]",
+    "games.clients.count=1",
+    "games.clients.runs=60",
+    "games.clients.canaries=non_finite",
+    RANKS,
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "overrides", [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)]
+    "overrides",
+    [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, DIGITS, LENGTHS, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)],
 )
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
@@ -425,7 +434,7 @@ SERVER = "mechanisms.fed.trainer={kind: federated, local_steps: 1, server: 'test
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, COORDINATES])
+@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, COORDINATES, DIGITS, LENGTHS])
 def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, SERVER % "Averaging")
     assert refuted(results) == set() and failed(results) == set()
@@ -435,7 +444,8 @@ def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tupl
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("server", "overrides"),
-    [("NoNoise", MODELS), ("Unclipped", MODELS), ("QuietLastRound", COORDINATES), ("HalfNoise", TENSORS)],
+    [("NoNoise", MODELS), ("Unclipped", MODELS), ("QuietLastRound", COORDINATES), ("HalfNoise", TENSORS)]
+    + [("FillsNotFinite", LENGTHS), ("HidesSumInDigits", DIGITS)],
 )
 def test_a_wrong_server_of_somebody_else_s_is_refuted(server: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
     assert refuted(audited(tmp_path, *overrides, SERVER % server)) == {"released models"}

@@ -289,6 +289,51 @@ class BareCount(Adaptive):
         self.clipped_count_stddev = 0.0
 
 
+class NoiseOfFirstNorm(Adaptive):
+    """The noise fits the clip norm of the first round, whatever becomes of it."""
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * 0.1 / self.clipping_norm
+
+
+class TwiceTheNorm(Adaptive):
+    """From the third round on updates are clipped to twice the norm that the noise fits."""
+
+    def clipped(self, update: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        norm, self.clipping_norm = self.clipping_norm, self.clipping_norm * (2 if self.round > 2 else 1)
+        near, self.clipping_norm = super().clipped(update), norm
+        return near
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        self.round = server_round
+        return super().aggregate_train(server_round, replies)
+
+
+class NormFollowsOutlier(Adaptive):
+    """The clip norm doubles where one update is very long."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        listed = list(replies)
+        result = super().aggregate_train(server_round, listed)
+        self.clipping_norm *= 1 + any(self._norm(self.update(reply)) > 1e20 for reply in listed)
+        return result
+
+
+class AdaptiveMomentum(Adaptive):
+    """Right: the server's momentum is over noisy means."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.velocity: dict[str, np.ndarray] = {}
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        for name in self.floating():
+            step = arrays[name].numpy() - self.current[name]
+            self.velocity[name] = 0.5 * self.velocity.get(name, 0.0) + step
+        return self.record(self.current | {name: self.current[name] + value for name, value in self.velocity.items()}), metrics
+
+
 class ClippedByClients(Correct):
     def clipped(self, update: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return update if all(np.isfinite(value).all() for value in update.values()) else super().clipped(update)

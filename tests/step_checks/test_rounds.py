@@ -80,6 +80,10 @@ def test_noise_from_a_global_generator_is_a_question() -> None:
         (stand_in.NoiseAfterUpdate, {"noise.scale"}),
         (stand_in.CheapCount, {"adaptive.count"}),
         (stand_in.BareCount, {"adaptive.count"}),
+        (stand_in.NormFollowsOutlier, {"adaptive.count"}),
+        (stand_in.NoiseOfFirstNorm, {"noise.scale", "noise.law", "noise.influence"}),
+        (stand_in.TwiceTheNorm, {"noise.influence"}),
+        (stand_in.AdaptiveMomentum, set()),
     ],
 )
 def test_an_adaptive_clip_norm(broken: type[stand_in.Adaptive], checks: set[str]) -> None:

@@ -1,5 +1,6 @@
 """Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +18,7 @@ from audit.engine.federated.federated_clients import Workers
 from audit.engine.federated.gradient_canaries import PlantedGradients
 
 _CANARY_BATCH = 64
+_PLACES = 6  # decimal ones, about as many as single precision keeps
 OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
 # from whole updates and their weights to what enters the sum, and which were finite
@@ -152,6 +154,12 @@ class CanaryClients:
         }
         if "updates" in self.sources:
             signals["updates/products"] = self._arriving(sight.present[:, -self.slots :], sight.update_noise)
+        if "models" in self.sources:
+            against = -sight.released[:, : self.layout.width]  # models move against the sums
+            signals["digits/products"] = self.planted.products(low_digits(against, self.layout.columns()))
+            if self.slots == 1:
+                lengths = sight.residuals["models"].double().square().sum(1, keepdim=True) / self.scale**2
+                signals["lengths/products"] = lengths.float()
         if sight.counts is not None and self.slots == 1 and "models" in self.sources:
             signals["counts/products"] = (-2 * sight.counts).float().unsqueeze(1)
         return signals
@@ -172,6 +180,19 @@ class CanaryClients:
                 own = self.planted.own_products(noise.to(arrivals.device), start)
                 arrivals[index, start : start + batch] += own * present[index, start : start + batch]
         return arrivals
+
+
+def low_digits(models: Tensor, columns: Tensor) -> Tensor:
+    """Return what is left of parameters `columns` beyond one decimal place, over its deviation, as wide as these.
+
+    Of the places it is the one whose rests are least uniform: what is hidden behind the noise's digits.
+    """
+    rests = [models[:, columns].double() * 10**place for place in range(1, _PLACES + 1)]
+    rests = [rest - rest.round() for rest in rests]
+    deviation, rest = min(((float(rest.std(unbiased=False)), rest) for rest in rests), key=lambda pair: pair[0] or math.inf)
+    digits = torch.zeros_like(models)
+    digits[:, columns] = (rest / (deviation or 1.0)).to(digits.dtype)
+    return digits
 
 
 def padded_rows(client_rows: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:

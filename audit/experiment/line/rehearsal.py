@@ -120,8 +120,9 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     canaries = replace(assignment.canaries, payload=assignment.canaries.payload.take(rows), secrets=None)
     sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if prepared_game.training.training else set()
     sources = sources & game_design.trained_for.released
-    if "models" in sources and len(assignment.canaries) == 1 and getattr(prepared_game.training.trainer, "adaptive_clip", None):
-        sources |= {"counts"}
+    if "models" in sources and canaries.are_gradients:
+        adaptive = getattr(prepared_game.training.trainer, "adaptive_clip", None)
+        sources |= {"digits", "lengths", *(("counts",) if adaptive else ())} if len(assignment.canaries) == 1 else {"digits"}
     silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
     try:
         values_by_signal = RepeatingModels(

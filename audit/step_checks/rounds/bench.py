@@ -61,12 +61,22 @@ class RoundRelease:
         metrics: released beside it.
         refusal: why nothing was released.
         clip_norm: of the strategy after the round; NaN if it has none.
+        growth: its clip norm before the round over that of the first; 1 if it stays.
     """
 
     moved: Tensors | None
     metrics: Mapping[str, Any]
     refusal: str = ""
     clip_norm: float = math.nan
+    growth: float = 1.0
+
+    @property
+    def scaled(self) -> Tensors | None:
+        """Return the movement in units of the first round's clip norm: noise and influence fit the norm of their own round.
+
+        What a norm that adapts says of a client is judged by `adaptive.count`.
+        """
+        return self.moved and {name: value / self.growth for name, value in self.moved.items()}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -101,6 +111,11 @@ class RoundBench:
         """True if the clip norm follows the updates."""
         return hasattr(self.strategy, "clipped_count_stddev") and hasattr(self.strategy, "clipping_norm")
 
+    @property
+    def update_multiplier(self) -> float:
+        """Noise of the updates' sum over the clip norm; less is claimed if a noisy count moves the norm, which costs as well."""
+        return float(self.strategy.noise_multiplier) if self.adaptive else self.claim.noise_multiplier
+
     def copied(self) -> Any:
         """Return a copy of the strategy as it was handed in.
 
@@ -127,6 +142,7 @@ class RoundBench:
         """
         self.rounds += 1
         live = self.copied() if strategy is None else strategy
+        growth = float(live.clipping_norm) / self.claim.clip_norm if self.adaptive else 1.0
         with wire.task_identity(self.records), np.errstate(all="ignore"), seeded(self.seed) if quiet else nullcontext():
             try:
                 messages = self._messages(live, replies, number)
@@ -147,7 +163,7 @@ class RoundBench:
         model = wire.from_record(arrays)
         movement = {name: model[name].astype(np.float64) - value.astype(np.float64) for name, value in replies.start.items()}
         clip_norm = float(wire.read_setting(live, "clipping_norm", math.nan))
-        return RoundRelease(moved=movement, metrics=dict(metrics or {}), clip_norm=clip_norm)
+        return RoundRelease(moved=movement, metrics=dict(metrics or {}), clip_norm=clip_norm, growth=growth)
 
     def _messages(self, live: Any, replies: Replies, number: int) -> list[Any]:
         """Return the messages with which the strategy asks its clients, as many as there are replies."""
@@ -266,29 +282,29 @@ class RoundBench:
     @cached_property
     def noise_samples(self) -> dict[str, Array]:
         """The noise of consecutive rounds over its claimed deviation, by name, `(rounds, entries)`; empty for none."""
-        rounds = [outcome.moved for outcome in self.loud_rounds if outcome.moved is not None]
+        rounds = [outcome.scaled for outcome in self.loud_rounds if outcome.scaled is not None]
         if len(rounds) < 2:
             return {}
-        multiplier = self.strategy.noise_multiplier if self.adaptive else self.claim.noise_multiplier
         noise = {name: np.stack([movement[name].ravel() for movement in rounds]) for name in SMALL}
-        scale = math.sqrt(len(rounds) / (len(rounds) - 1)) / (multiplier * self.unit)
+        scale = math.sqrt(len(rounds) / (len(rounds) - 1)) / (self.update_multiplier * self.unit)
         return {name: (values - values.mean(0)) * scale for name, values in noise.items()}
 
     @cached_property
     def loud_rounds(self) -> tuple[RoundRelease, ...]:
         """Consecutive rounds with noise, those that were released.
 
-        The strategy goes from round to round. If its clip norm adapts, all updates are far beyond it and it is put back
-        before each round: the noise must fit the norm at which the updates were clipped. Else updates are faint, so that a
-        server with momentum stays where it is.
+        The strategy goes from round to round. If its clip norm adapts, all updates are far beyond it, so that it grows; else
+        they are faint. Both come to next to nothing in sum, so that a server with momentum stays where it is.
         """
-        update = spread(SMALL, (LOUD if self.adaptive else FAINT) * self.claim.clip_norm)
-        replies, live = Replies(updates=[update] * self.claim.clients, start=zeros(SMALL)), self.copied()
+        size, half = (LOUD if self.adaptive else FAINT) * self.claim.clip_norm, self.claim.clients // 2
+        pairs = [spread(SMALL, size), spread(SMALL, -size)] * half
+        replies = Replies(
+            updates=[*pairs, *[spread(SMALL, FAINT * self.claim.clip_norm)] * (self.claim.clients % 2)], start=zeros(SMALL)
+        )
+        live = self.copied()
         outcomes = []
         with seeded(self.seed + 1):
             for number in range(1, max(FEWEST, min(ROUNDS, REPLIES // self.claim.clients)) + 1):
-                if self.adaptive:
-                    live.clipping_norm = self.claim.clip_norm
                 outcomes.append(self.play(replies, quiet=False, strategy=live, number=number))
         return tuple(outcome for outcome in outcomes if outcome.moved is not None)
 

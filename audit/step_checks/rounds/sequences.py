@@ -30,6 +30,7 @@ class RoundSequence:
         share: of the planned clients that reply.
         size: of the client's update, over the clip norm.
         outlier: length of one other client's updates, over the clip norm.
+        others: length of the other clients' updates, which cancel, over the clip norm.
         leaves: the client does not reply in the other rounds.
     """
 
@@ -39,6 +40,7 @@ class RoundSequence:
     share: float = 1.0
     size: float = LOUD
     outlier: float = 0.0
+    others: float = FAINT
     leaves: bool = False
 
 
@@ -50,6 +52,9 @@ SEQUENCES = (
     RoundSequence(name="three rounds with an update of 1e25 clip norms", size=1e25),
     RoundSequence(name="three rounds, of which the client replies in the first alone", leaves=True),
     RoundSequence(name="round 1 played twice before round 2", numbers=(1, 1, 2), place=1),
+    RoundSequence(
+        name="six rounds in which all others send a thousand clip norms", numbers=(1, 2, 3, 4, 5, 6), place=5, others=LOUD
+    ),
     RoundSequence(name="rounds 1, 500 and 5000", numbers=(1, 500, 5000), place=1),
 )
 SIGNIFICANCE = 1e-9 / len(SEQUENCES)
@@ -113,7 +118,7 @@ def _mu_squared(difference: Array, noisy: Array, bench: RoundBench) -> float:
 def play_sequence(
     bench: RoundBench, sequence: RoundSequence, *, takes_part: bool, noise_seed: int | None = None
 ) -> Trajectory | None:
-    """Return how far each round moved the released model, name to `(rounds, entries)`; a refused round moves it by NaN.
+    """Return how far each round moved the model, in its units, name to `(rounds, entries)`; a refused round moves it by NaN.
 
     Args:
         bench: with the strategy, of which a copy is played.
@@ -130,10 +135,10 @@ def play_sequence(
     with seeded(bench.seed if noise_seed is None else noise_seed):
         for place, number in enumerate(sequence.numbers):
             replies = Replies(updates=_updates(bench, sequence, place, takes_part=takes_part), start=start)
-            movement = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number).moved
-            rows.append(movement)
-            if movement is not None:
-                start = {name: (start[name] + movement[name]).astype(np.float32) for name in start}
+            release = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number)
+            rows.append(release.scaled)
+            if release.moved is not None:
+                start = {name: (start[name] + release.moved[name]).astype(np.float32) for name in start}
     if all(row is None for row in rows):
         return None
     missing = {name: np.full(shape, np.nan) for name, shape in SMALL.items()}
@@ -145,7 +150,8 @@ def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_pa
     clip, count = bench.claim.clip_norm, bench.claim.clients
     faint = spread(SMALL, FAINT * clip)
     replies = min(count - 1, max(2, int(sequence.share * count))) if sequence.share < 1 else count
-    updates = [faint] * replies
+    others = [spread(SMALL, sign * sequence.others * clip) for sign in (1, -1)]
+    updates = [faint, *(others * count)[: replies - 1]]
     if place == sequence.place and takes_part:
         own = spread({"weight": SMALL["weight"]}, -min(sequence.size * clip, 1e30))  # against the sign of the others
         updates[0] = {**faint, **own}

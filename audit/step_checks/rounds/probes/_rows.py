@@ -11,6 +11,7 @@ from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.rounds.sequences import SEQUENCES, RoundSequence, compare_sequences, play_sequence
 from audit.step_checks.tensors import spread, zeros
 
+HUGE = 1e25  # of an update whose square single precision does not hold, over the clip norm
 _SAFETY = 6.0  # standard errors of a deviation that is estimated from the rounds
 
 
@@ -23,10 +24,10 @@ class Adaptive:
         return [_direction(bench), _count(bench)] if bench.adaptive else []
 
 
-def _after(bench: RoundBench, long: int) -> float:
-    """Return the factor on the clip norm in a quiet round with so many updates beyond it; NaN for a lost round."""
+def _after(bench: RoundBench, long: int, size: float = LOUD) -> float:
+    """Return the factor on the clip norm in a quiet round with so many updates of that size; NaN for a lost round."""
     clip = bench.claim.clip_norm
-    sizes = [LOUD * clip] * long + [1e-3 * clip] * (bench.claim.clients - long)
+    sizes = [size * clip] * long + [1e-3 * clip] * (bench.claim.clients - long)
     outcome = bench.play(Replies(updates=[spread(SMALL, size) for size in sizes], start=zeros(SMALL)))
     return math.nan if outcome.moved is None else outcome.clip_norm / clip
 
@@ -45,8 +46,10 @@ def _count(bench: RoundBench) -> Finding:
     """Return whether updates and count together cost what is claimed: mu^2 = 1 / z_updates^2 + (influence / deviation)^2."""
     check, clients = "adaptive.count", bench.claim.clients
     half = clients // 2
-    influence = abs(math.log(_after(bench, half + 1)) - math.log(_after(bench, half)))
-    logs = [math.log(outcome.clip_norm / bench.claim.clip_norm) for outcome in bench.loud_rounds]
+    # one update more beyond the clip norm, or one of any size beside none
+    pairs = [(_after(bench, half + 1), _after(bench, half)), (_after(bench, 1, HUGE), _after(bench, 0))]
+    influence = max(abs(math.log(first) - math.log(second)) for first, second in pairs)
+    logs = np.diff(np.log([bench.claim.clip_norm, *(outcome.clip_norm for outcome in bench.loud_rounds)]))
     if len(logs) < FEWEST:
         return gap(check, "rounds with noise are not released, so the noise of the count cannot be measured")
     deviation = float(np.std(logs, ddof=1)) * (1 + _SAFETY / math.sqrt(2 * len(logs)))
@@ -71,10 +74,10 @@ class Sequences:
     """The noise of whole sequences over what one client changes in them."""
 
     def run(self, bench: RoundBench) -> list[Finding]:
-        """Return the finding on the worst sequence; none if no noise is claimed or the clip norm adapts."""
-        if bench.adaptive or not bench.claim.noise_multiplier:
+        """Return the finding on the worst sequence; none if no noise is claimed."""
+        if not bench.claim.noise_multiplier:
             return []
-        check, claim, ratios = "noise.influence", bench.claim.noise_multiplier, compare_sequences(bench)
+        check, claim, ratios = "noise.influence", bench.update_multiplier, compare_sequences(bench)
         if not ratios:
             return [gap(check, "no sequence of rounds with noise is released")]
         name = min(ratios, key=lambda name: ratios[name])

@@ -82,8 +82,8 @@ def _fresh(bench: RoundBench) -> Finding:
     rounds = joint[: len(joint) // 2 * 2]
     if noise_tests.correlation_tail(rounds[::2].ravel(), rounds[1::2].ravel()) < SIGNIFICANCE:
         message = "The noise of consecutive rounds is correlated"
-        ratios = {} if bench.adaptive else compare_sequences(bench)
-        if ratios and min(ratios.values()) >= bench.claim.noise_multiplier:
+        ratios = compare_sequences(bench)
+        if ratios and min(ratios.values()) >= bench.update_multiplier:
             return note(check, f"{message}, as behind a server's momentum, and hides what one client changes in all rounds")
         return finding(check, False, message, fix=fix)
     return finding(check, True, "The noise of consecutive rounds is fresh")
