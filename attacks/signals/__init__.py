@@ -5,7 +5,8 @@ from audit.plugins import share_files
 PLUGINS = share_files(
     _queries="augmented_logits boundary_distances noisy_labels predicted_labels query_confidences",
     _remarks="predicted_classes repeated_outputs",
-    _rounds="count_products digit_products model_products round_lengths round_loss_drops sum_products update_loss_drops update_products",
+    _rounds="count_products digit_products model_products round_lengths round_loss_drops "
+    "sum_products update_loss_drops update_products",
     _text_signals="beam_continuations compressed_sizes continuations extrapolated_exposures initial_losses "
     "secret_ranks token_log_probabilities token_moments",
     _white_box="class_distances gradient_norms last_gradient_norms loss_trajectory step_products weight_products",

@@ -444,8 +444,14 @@ def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tupl
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("server", "overrides"),
-    [("NoNoise", MODELS), ("Unclipped", MODELS), ("QuietLastRound", COORDINATES), ("HalfNoise", TENSORS)]
-    + [("FillsNotFinite", LENGTHS), ("HidesSumInDigits", DIGITS)],
+    [
+        ("NoNoise", MODELS),
+        ("Unclipped", MODELS),
+        ("QuietLastRound", COORDINATES),
+        ("HalfNoise", TENSORS),
+        ("FillsNotFinite", LENGTHS),
+        ("HidesSumInDigits", DIGITS),
+    ],
 )
 def test_a_wrong_server_of_somebody_else_s_is_refuted(server: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
     assert refuted(audited(tmp_path, *overrides, SERVER % server)) == {"released models"}

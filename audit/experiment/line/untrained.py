@@ -132,7 +132,8 @@ class RepeatingModels:
         if source not in self.products:
             raise ObservationError(
                 f"the {source} of each round are recorded by trainer 'federated' alone, of canary clients or, with unit: "
-                "example in its mechanism, of records; digits, of canary clients; lengths, of one in each federation; counts, of one with adaptive_clip"
+                "example in its mechanism, of records; digits, of canary clients; lengths, of one in each; counts, of one "
+                "with adaptive_clip"
             )
         return self.products[source]
 

@@ -113,7 +113,7 @@ class RoundBench:
 
     @property
     def update_multiplier(self) -> float:
-        """Noise of the updates' sum over the clip norm; less is claimed if a noisy count moves the norm, which costs as well."""
+        """Noise of the updates' sum over the clip norm; more than is claimed if a noisy count moves the norm."""
         return float(self.strategy.noise_multiplier) if self.adaptive else self.claim.noise_multiplier
 
     def copied(self) -> Any:
