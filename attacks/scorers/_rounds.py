@@ -225,7 +225,7 @@ class RoundExtreme(ViewScorer):
 class RoundTotal(ViewScorer):
     """Scores canary clients by the plain sum of what is seen of them over rounds.
 
-    With view "lengths" it asks whether anything at all enters for an update, in whatever direction: of one that is not finite,
+    With view "lengths" it asks whether anything enters for an update, in whatever direction: of one that is not finite,
     say. With view "digits" it looks for the sum behind the digits that noise covers.
     """
 

@@ -72,7 +72,7 @@ class RoundRelease:
 
     @property
     def scaled(self) -> Tensors | None:
-        """Return the movement in units of the first round's clip norm: noise and influence fit the norm of their own round.
+        """Return the movement in units of the first round's clip norm: noise and influence fit the norm of the same round.
 
         What a norm that adapts says of a client is judged by `adaptive.count`.
         """
