@@ -9,12 +9,14 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.stats import noise_tests
-from audit.step_checks.rounds.bench import FAINT, LOUD, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, SLACK, SMALL, RoundBench
 from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, spread, zeros
 
-REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000  # repetitions of a sequence: as many as that many replies allow, within limits
+REPEATS = 5  # of a sequence, whose weights have 1,200 entries of noise each
+# of a rounded model, whose small differences are averaged: as many as that many replies allow, within limits
+COARSE_REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000
 Trajectory = Mapping[str, Array]
 _FLOOR = 1e-3  # least deviation of the noise that is told from none, over the claimed one
 
@@ -76,7 +78,7 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     estimate, over that by the truth, is the degrees of freedom over a chi-square with one less per further round (Wishart).
     """
     limit = PLAYS // (bench.claim.clients * len(sequence.numbers))
-    repeats = max(FEWEST_REPEATS, min(REPEATS, limit))
+    repeats = max(FEWEST_REPEATS, min(COARSE_REPEATS, limit)) if bench.is_coarse else REPEATS
     seeds = range(bench.seed + 1000, bench.seed + 1000 + repeats)
     noisy = [play_sequence(bench, sequence, takes_part=True, noise_seed=seed) for seed in seeds]
     # what rounds a model hides small differences without noise, and shows them on average with it
@@ -89,7 +91,7 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     if any(part is None for part in [*noisy, *(part for pair in pairs for part in pair)]):
         return None
     total = 0.0
-    for name in SMALL:
+    for name in _shapes(bench):
         difference = np.mean([first[name] - second[name] for first, second in pairs if first and second], axis=0)
         total += _mu_squared(difference, np.stack([part[name] for part in noisy if part]), bench)
     return 1 / math.sqrt(total) if total else math.inf
@@ -129,7 +131,8 @@ def play_sequence(
     Returns:
         None if no round was released.
     """
-    strategy, start, rows = bench.copied(), zeros(SMALL), list[Tensors | None]()
+    shapes = _shapes(bench)
+    strategy, start, rows = bench.copied(), zeros(shapes), list[Tensors | None]()
     if noise_seed is not None:
         set_generators(strategy, Seed(noise_seed))
     with seeded(bench.seed if noise_seed is None else noise_seed):
@@ -141,20 +144,25 @@ def play_sequence(
                 start = {name: (start[name] + release.moved[name]).astype(np.float32) for name in start}
     if all(row is None for row in rows):
         return None
-    missing = {name: np.full(shape, np.nan) for name, shape in SMALL.items()}
-    return {name: np.stack([(missing if row is None else row)[name].ravel() for row in rows]) for name in SMALL}
+    missing = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+    return {name: np.stack([(missing if row is None else row)[name].ravel() for row in rows]) for name in shapes}
+
+
+def _shapes(bench: RoundBench) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes of the model that is played: with many entries a few repetitions tell its noise."""
+    return SMALL if bench.is_coarse else SHAPES
 
 
 def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_part: bool) -> list[Tensors]:
     """Return the updates of a round, the client's first; it is in the weights alone, which have the most entries."""
-    clip, count = bench.claim.clip_norm, bench.claim.clients
-    faint = spread(SMALL, FAINT * clip)
+    clip, count, shapes = bench.claim.clip_norm, bench.claim.clients, _shapes(bench)
+    faint = spread(shapes, FAINT * clip)
     replies = min(count - 1, max(2, int(sequence.share * count))) if sequence.share < 1 else count
-    others = [spread(SMALL, sign * sequence.others * clip) for sign in (1, -1)]
+    others = [spread(shapes, sign * sequence.others * clip) for sign in (1, -1)]
     updates = [faint, *(others * count)[: replies - 1]]
     if place == sequence.place and takes_part:
-        own = spread({"weight": SMALL["weight"]}, -min(sequence.size * clip, 1e30))  # against the sign of the others
+        own = spread({"weight": shapes["weight"]}, -min(sequence.size * clip, 1e30))  # against the sign of the others
         updates[0] = {**faint, **own}
     if sequence.outlier:
-        updates[-1] = spread(SMALL, sequence.outlier * clip)
+        updates[-1] = spread(shapes, sequence.outlier * clip)
     return updates[1:] if place != sequence.place and sequence.leaves else updates
