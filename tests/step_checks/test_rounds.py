@@ -77,7 +77,7 @@ def test_noise_from_a_global_generator_is_a_question() -> None:
     [
         (stand_in.Adaptive, set()),
         (stand_in.WrongDirection, {"adaptive.direction"}),
-        (stand_in.NoiseAfterUpdate, {"noise.scale"}),
+        (stand_in.NoiseAfterUpdate, {"noise.scale", "noise.influence"}),
         (stand_in.CheapCount, {"adaptive.count"}),
         (stand_in.BareCount, {"adaptive.count"}),
         (stand_in.NormFollowsOutlier, {"adaptive.count"}),
