@@ -1,6 +1,5 @@
 """Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,6 +18,7 @@ from audit.engine.federated.gradient_canaries import PlantedGradients
 
 _CANARY_BATCH = 64
 _PLACES = 6  # decimal ones, about as many as single precision keeps
+_UNIFORM = 0.15  # deviation of rests below which they are not uniform: theirs is 0.29
 OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
 # from whole updates and their weights to what enters the sum, and which were finite
@@ -185,13 +185,17 @@ class CanaryClients:
 def low_digits(models: Tensor, columns: Tensor) -> Tensor:
     """Return what is left of parameters `columns` beyond one decimal place, over its deviation, as wide as these.
 
-    Of the places it is the one whose rests are least uniform: what is hidden behind the noise's digits.
+    Of the places it is the one with the least uniform rests: what is hidden behind the noise's digits. Zero for a model with
+    rests that all look uniform, as those of noisy numbers do.
     """
-    rests = [models[:, columns].double() * 10**place for place in range(1, _PLACES + 1)]
-    rests = [rest - rest.round() for rest in rests]
-    deviation, rest = min(((float(rest.std(unbiased=False)), rest) for rest in rests), key=lambda pair: pair[0] or math.inf)
+    places = torch.arange(1, _PLACES + 1, device=models.device).view(-1, 1, 1)
+    rests = models[:, columns].double() * 10.0**places
+    rests -= rests.round()
+    deviations = rests.std(dim=2, unbiased=False)
+    least, place = torch.where(deviations > 0, deviations, torch.inf).min(0)
+    rest = rests[place, torch.arange(len(models), device=models.device)] / least.unsqueeze(1)
     digits = torch.zeros_like(models)
-    digits[:, columns] = (rest / (deviation or 1.0)).to(digits.dtype)
+    digits[:, columns] = torch.where((least < _UNIFORM).unsqueeze(1), rest, 0.0).to(digits.dtype)
     return digits
 
 
