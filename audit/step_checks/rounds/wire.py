@@ -115,9 +115,8 @@ def copied_record(records: Any, record: Mapping[str, Any]) -> Any:
     """Return a record of the same bytes that a strategy may change, without writing them out again."""
     copied = records.ArrayRecord()
     for name, array in record.items():
-        kind: Any = records.Array
-        if type(array) is kind and getattr(records, "__name__", "") == RECORDS:
-            array.__class__ = _parsing_array(kind)  # of a client's mod: parsed once for all copies as well
+        if type(array) in (records.Array,) and getattr(records, "__name__", "") == RECORDS:
+            array.__class__ = _parsing_array(records.Array)  # of a client's mod: parsed once for all copies as well
             array.numpy()
         copied[name] = copy.copy(array)
     return copied
