@@ -192,10 +192,10 @@ def low_digits(models: Tensor, columns: Tensor) -> Tensor:
     rests = models[:, columns].double() * 10.0**places
     rests -= rests.round()
     deviations = rests.std(dim=2, unbiased=False)
-    least, place = torch.where(deviations > 0, deviations, torch.inf).min(0)
-    rest = rests[place, torch.arange(len(models), device=models.device)] / least.unsqueeze(1)
+    deviation, place = torch.where(deviations > 0, deviations, torch.inf).min(0)
+    rest = rests[place, torch.arange(len(models), device=models.device)] / deviation.unsqueeze(1)
     digits = torch.zeros_like(models)
-    digits[:, columns] = torch.where((least < _UNIFORM).unsqueeze(1), rest, 0.0).to(digits.dtype)
+    digits[:, columns] = torch.where((deviation < _UNIFORM).unsqueeze(1), rest, 0.0).to(digits.dtype)
     return digits
 
 

@@ -71,7 +71,7 @@ class RoundRelease:
     growth: float = 1.0
 
     @property
-    def scaled(self) -> Tensors | None:
+    def relative_movement(self) -> Tensors | None:
         """Return the movement in units of the first round's clip norm: noise and influence fit the norm of the same round.
 
         What a norm that adapts says of a client is judged by `adaptive.count`.
@@ -282,7 +282,7 @@ class RoundBench:
     @cached_property
     def noise_samples(self) -> dict[str, Array]:
         """The noise of consecutive rounds over its claimed deviation, by name, `(rounds, entries)`; empty for none."""
-        rounds = [outcome.scaled for outcome in self.loud_rounds if outcome.scaled is not None]
+        rounds = [outcome.relative_movement for outcome in self.loud_rounds if outcome.relative_movement is not None]
         if len(rounds) < 2:
             return {}
         noise = {name: np.stack([movement[name].ravel() for movement in rounds]) for name in SMALL}

@@ -32,7 +32,7 @@ class RoundSequence:
         share: of the planned clients that reply.
         size: of the client's update, over the clip norm.
         outlier: length of one other client's updates, over the clip norm.
-        others: length of the other clients' updates, which cancel, over the clip norm.
+        crowd: length of the other clients' updates, which cancel, over the clip norm.
         leaves: the client does not reply in the other rounds.
     """
 
@@ -42,7 +42,7 @@ class RoundSequence:
     share: float = 1.0
     size: float = LOUD
     outlier: float = 0.0
-    others: float = FAINT
+    crowd: float = FAINT
     leaves: bool = False
 
 
@@ -55,7 +55,7 @@ SEQUENCES = (
     RoundSequence(name="three rounds, of which the client replies in the first alone", leaves=True),
     RoundSequence(name="round 1 played twice before round 2", numbers=(1, 1, 2), place=1),
     RoundSequence(
-        name="six rounds in which all others send a thousand clip norms", numbers=(1, 2, 3, 4, 5, 6), place=5, others=LOUD
+        name="six rounds in which all others send a thousand clip norms", numbers=(1, 2, 3, 4, 5, 6), place=5, crowd=LOUD
     ),
     RoundSequence(name="rounds 1, 500 and 5000", numbers=(1, 500, 5000), place=1),
 )
@@ -139,7 +139,7 @@ def play_sequence(
         for place, number in enumerate(sequence.numbers):
             replies = Replies(updates=_updates(bench, sequence, place, takes_part=takes_part), start=start)
             release = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number)
-            rows.append(release.scaled)
+            rows.append(release.relative_movement)
             if release.moved is not None:
                 start = {name: (start[name] + release.moved[name]).astype(np.float32) for name in start}
     if all(row is None for row in rows):
@@ -158,8 +158,8 @@ def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_pa
     clip, count, shapes = bench.claim.clip_norm, bench.claim.clients, _shapes(bench)
     faint = spread(shapes, FAINT * clip)
     replies = min(count - 1, max(2, int(sequence.share * count))) if sequence.share < 1 else count
-    others = [spread(shapes, sign * sequence.others * clip) for sign in (1, -1)]
-    updates = [faint, *(others * count)[: replies - 1]]
+    crowd = [spread(shapes, sign * sequence.crowd * clip) for sign in (1, -1)]
+    updates = [faint, *(crowd * count)[: replies - 1]]
     if place == sequence.place and takes_part:
         own = spread({"weight": shapes["weight"]}, -min(sequence.size * clip, 1e30))  # against the sign of the others
         updates[0] = {**faint, **own}
