@@ -4,6 +4,7 @@
     python benchmarks/estimators.py --draws 50            quicker, coarser
     python benchmarks/estimators.py --only alarms --kind gaussian
     python benchmarks/estimators.py --write docs/evidence/calibration.md   as its sections "Reach" and "False alarms"
+    python benchmarks/estimators.py --kind NAME --write docs/evidence/calibration.md   its rows alone; the others stay
     python benchmarks/estimators.py --speed               process time of every estimator on 10^4 scores, of the default on 10^6
 
 Finished cells are kept in `--store` and used again if the code gives the same bounds; if a run is interrupted, the next
@@ -25,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import reachable_bounds
 from estimator_cells import CONFIDENCE, SIGNIFICANCE, Cell, Store, jax_auditing, jax_version, ours, played
-from page_sections import replace_section
+from page_sections import read_section, replace_section
 
 from audit import lower_bound, plugins
 from audit.core.seeds import Seed
@@ -36,9 +37,11 @@ CP = (("epsilon_clopper_pearson", "bonferroni"), ("epsilon_clopper_pearson", "sp
 GDP = (("epsilon_from_gdp", ""), *CP)
 ONE_RUN = (("epsilon_one_run", "split"),)
 ONE_RUN_FDP = (("epsilon_one_run_fdp", "bonferroni"), ("epsilon_one_run_fdp", "split"))
-ANY = ({"kind": "both_ends"}, {"kind": "one_run"}, {"kind": "rank_exact"})  # side by side on the same scores
+ANY = ({"kind": "rank_exact"},)
 SIMULATING = ("gaussian", "fdp_rank")
 ONE_RUN_NAMES = ("one_run", "one_run_fdp", "product_channel")
+ELSEWHERE = ("both_ends", "one_run_secrets", "reconstruction")  # default_trials.py has the first, error_rates.py all
+KEYS = {"Reach": 4, "False alarms": 2}  # columns that name a row
 
 
 # ------------------------------------------------------------------------------------------------ reach
@@ -190,7 +193,8 @@ def _rate(store: Store, cell: Cell, draws: int) -> str:
 
 def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
     """Every estimator with default arguments, and the further choices of some, with the sizes they are tried at."""
-    trials = [{"kind": name} for name in plugins.names("audit.bounds.estimators") if name not in ONE_RUN_NAMES]
+    apart = (*ONE_RUN_NAMES, *ELSEWHERE)
+    trials = [{"kind": name} for name in plugins.names("audit.bounds.estimators") if name not in apart]
     trials += [{"kind": "clopper_pearson", "threshold_by": "split"}, {"kind": "rank_exact", "family": "gdp"}]
     trials += [{"kind": "gaussian", "statistic": "paired"}]
     single = [{"kind": name} for name in plugins.names("audit.bounds.estimators") if name in ONE_RUN_NAMES]
@@ -234,6 +238,23 @@ def speed(repeats: int = 5) -> list[str]:
 # ------------------------------------------------------------------------------------------------ command
 
 
+def replace_rows(old: list[str], new: list[str], key: int) -> list[str]:
+    """Return a section's lines with rows of a table replaced by those of the same first cells.
+
+    Raises:
+        SystemExit: the section has no such row.
+    """
+
+    def cells(line: str) -> list[str]:
+        return [cell.strip() for cell in line.split("|")[1 : key + 1]]
+
+    made = {tuple(cells(line)): line for line in new if line.startswith("| ")}
+    absent = set(made) - {tuple(cells(line)) for line in old}
+    if absent:
+        raise SystemExit(f"no row {sorted(absent)} in the section; write it with all estimators once")
+    return [made.get(tuple(cells(line)), line) for line in old]
+
+
 def main() -> None:
     """Print or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -256,7 +277,9 @@ def main() -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     versions = f"jax-privacy {jax_version}; numpy {np.__version__}; Python {platform.python_version()}; {machine}."
     for title, lines in sections.items():
-        if options.write:
+        if options.write and options.kind:
+            replace_section(options.write, title, replace_rows(read_section(options.write, title), lines, KEYS[title]))
+        elif options.write:
             replace_section(options.write, title, [f"Made by `{COMMAND}`.", "", *lines, "", versions])
         else:
             print("\n".join(["", f"## {title}", "", *lines, "", versions]))

@@ -17,3 +17,9 @@ def replace_section(page: Path, title: str, lines: Sequence[str]) -> None:
     else:
         sections.append(content)
     page.write_text("\n\n## ".join([head.rstrip(), *(section.rstrip() for section in sections)]) + "\n", encoding="utf-8")
+
+
+def read_section(page: Path, title: str) -> list[str]:
+    """Return the lines of the section `## title` of a page, without its title."""
+    section = page.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2]
+    return section.partition("\n## ")[0].strip().split("\n")

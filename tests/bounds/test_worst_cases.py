@@ -269,17 +269,20 @@ def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechani
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 @pytest.mark.parametrize("sizes", [(4, 4), (5, 3), (2, 6)])
 def test_bets_on_blocks_gain_nothing_on_average_in_a_fixed_order_of_memberships(delta: float, sizes: tuple[int, int]) -> None:
-    """All answers of randomised response, at the claim that is exactly true: the mean wealth of every bettor."""
+    """All answers of randomised response, at the exact claim: the mean wealth of every bettor, and of all orders."""
     epsilon, (count, trials) = 1.0, (sizes[0], sum(sizes))
     against = betting_claims.pairs(np.array([epsilon]), delta)
     rate = rate_of(epsilon)
-    mean = np.zeros(sequential.BETTORS)
+    mean, finished = np.zeros(sequential.BETTORS), 0.0
     for answers in itertools.product((0.0, 1.0), repeat=trials):
         members, nonmembers = np.array(answers[:count]), np.array(answers[count:])
         right = int(members.sum() + (1 - nonmembers).sum())
-        wealth = sequential.follow_sides(against, members[None], nonmembers[None]).end
-        mean += rate**right * (1 - rate) ** (trials - right) * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
+        chance = rate**right * (1 - rate) ** (trials - right)
+        wealth = sequential._follow_sides(against, members[None], nonmembers[None]).end
+        mean += chance * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
+        finished += chance * math.exp(sequential.finished_wealth(against, members[None], nonmembers[None], 0.9)[0, 0])
     assert mean.max() <= 1 + 1e-9
+    assert 0.5 < finished <= 1 + 1e-9
     assert mean.max() > 0.9, "and some bettors lose little"
     assert mean.min() < 0.99, "and bets were made"
 

@@ -37,7 +37,7 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: TradeoffCurve, chance
             low = score < sorted(members)[min(math.floor(level * len(members)), len(members) - 1)]
             z = high * (1 / chance if member else -s / (1 - chance)) - c
             z_low = low * (-s_low / chance if member else 1 / (1 - chance)) - c_low
-            for a, b in SIDES:
+            for a, b in ((2 * (1 - chance) * on_high, 2 * chance * on_low) for on_high, on_low in SIDES):
                 worst = max(a * (s / (1 - chance) + c) + b * c_low, b * (s_low / chance + c_low) + a * c)
                 for stake in STAKES:
                     key = ((a, b), level, stake)

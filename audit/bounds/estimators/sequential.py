@@ -63,16 +63,11 @@ class Sequential:
             ConfigError: delta is 0 inside a family, in which every epsilon is then infinite.
         """
         against = self._hypotheses(scores, delta, ())
-        path = _follow_finished(against, scores)
-        bound = self._bound(path, against, delta, confidence, scores, is_finished=True)
-        first_proof = _first(path.joint[:, 0], _threshold(confidence))
-        description = (
-            f"leakage proved after {path.trials[first_proof]} of {path.end.trials} trials" if first_proof is not None else ""
-        )
-        return replace(bound, selected=description if bound.epsilon > 0 else "")
+        bound = self._bound(against, _finish(against, scores, confidence), delta, confidence, scores)
+        return replace(bound, selected=f"{len(scores.values)} trials" if bound.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """True if `epsilon` at `delta` was refuted at some time, by the rows of each side in their order."""
+        """True if `epsilon` at `delta` is refuted, by the rows of each side in their order."""
         return self.refutes_tables([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
 
     def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
@@ -86,8 +81,8 @@ class Sequential:
         for size in np.unique(sizes, axis=0):
             (places,) = np.nonzero((sizes == size).all(axis=1))
             members, nonmembers = (np.stack([sides[place][side] for place in places]) for side in (0, 1))
-            path = sequential.follow_sides(against, members, nonmembers)
-            is_refuted[places] = (path.separate >= _threshold(confidence)).any(axis=(0, 2))
+            wealth = sequential.finished_wealth(against, members, nonmembers, 1 - confidence)
+            is_refuted[places] = wealth[:, 0] >= _threshold(confidence)
         return is_refuted.tolist()
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
@@ -99,8 +94,7 @@ class Sequential:
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
-        path = _follow_finished(against, scores)
-        bound = self._bound(path, against, pairs(0.0)[1], confidence, scores, is_finished=True)
+        bound = self._bound(against, _finish(against, scores, confidence), pairs(0.0)[1], confidence, scores)
         return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
@@ -138,8 +132,10 @@ class Sequential:
             UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
-        path = _follow(against, scores, attacks)
-        bound = self._bound(path, against, delta, confidence, scores[0])
+        path, significance = _follow(against, scores, attacks), 1 - checks.open_probability(confidence, "confidence")
+        top = _ceiling(against, path.end.trials, significance, path.end.chance)
+        places = sequential.largest_refuted(path.end, significance), top
+        bound = self._bound(against, places, delta, confidence, scores[0])
         models = -(-np.array(path.trials) // scores[0].game.canaries)
         names = [score.attack for score in scores]
         able = [claim for claim in claims if claim.can_be_refuted_by(bound)]
@@ -170,22 +166,14 @@ class Sequential:
 
     def _bound(
         self,
-        path: sequential.BettingPath,
         against: betting_claims.Hypotheses,
+        places: tuple[int | None, int | None],
         delta: float,
         confidence: float,
         like: Scores,
-        *,
-        is_finished: bool = False,
     ) -> LowerBound:
-        mechanism = _dp_sgd(like) if self.family == "dp_sgd" else None
-        significance = 1 - checks.open_probability(confidence, "confidence")
-        end = path.end
-        if is_finished:
-            top = _finished_ceiling(against, end.members.shape[1], end.nonmembers.shape[1], significance)
-        else:
-            top = _ceiling(against, end.trials, significance, end.chance)
-        index = sequential.largest_refuted(end, significance)
+        """The bound of the weakest claim that is refuted, and of the one that perfect scores refute."""
+        mechanism, (index, top) = _dp_sgd(like) if self.family == "dp_sgd" else None, places
         epsilon = 0.0 if index is None else float(against.epsilons[index])
         return LowerBound(
             epsilon=epsilon,
@@ -210,8 +198,8 @@ def _dp_sgd(scores: Scores) -> EventCurves:
     return curves
 
 
-def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequential.BettingPath:
-    """The game on finished scores: the rows of each side in their order, in blocks of members and nonmembers.
+def _finish(against: betting_claims.Hypotheses, scores: Scores, confidence: float) -> tuple[int | None, int | None]:
+    """The weakest claims that finished scores refute, and that perfect ones would: of the rows of each side in their order.
 
     No coins are needed, how members and nonmembers came to be so many may be unknown, and how the two sides are mixed in the
     table changes nothing (docs/theory/anytime.md, "Sequential").
@@ -220,7 +208,9 @@ def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequ
         DataError: one side is empty, or the rows of a side are sorted by score.
     """
     members, nonmembers = _check_sides(scores)
-    return sequential.follow_sides(against, members[None], nonmembers[None])
+    significance = 1 - checks.open_probability(confidence, "confidence")
+    (wealth,) = sequential.finished_wealth(against, members[None], nonmembers[None], significance)
+    return sequential.weakest(wealth, significance), _finished_ceiling(against, len(members), len(nonmembers), significance)
 
 
 def _check_sides(scores: Scores) -> tuple[Array, Array]:

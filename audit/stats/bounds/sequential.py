@@ -23,6 +23,8 @@ SIDES = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0))  # who bets on high scores being me
 BETTORS = len(SIDES) * len(LEVELS) * len(STAKES)
 Part = tuple[float, Array, Memberships]  # the chance of a coin, scores `(attacks, k)` and which of them are members
 UNEVEN = 3  # scores of the smaller side in a block that has one more of the other: larger blocks bet later, smaller ones less
+ORDERS, MOST_SCORES = 8, 200_000  # of finished scores' rows, fixed by the sizes; so many scores and more have one
+ENOUGH = 5.0  # times the wealth that refutes: bets in one of several orders end there
 OUTCOMES = 8  # of a trial: 4 if its score is high, 2 if it is low, 1 if it is a member
 
 
@@ -163,7 +165,9 @@ def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
     for_high = high * (member / chance - slope[:, None] * (1 - member) / (1 - chance)) - intercept[:, None]
     for_low = low * ((1 - member) / (1 - chance) - slope_low[:, None] * member / chance) - intercept_low[:, None]
     rows = []
-    for on_high, on_low in SIDES:
+    for side_high, side_low in SIDES:
+        # either end risks the same where sides are unequal: at a chance of one half these are 1 and 1
+        on_high, on_low = 2 * (1 - chance) * side_high, 2 * chance * side_low
         # the largest losses: a nonmember whose score is high, a member whose score is low. No score loses on both sides, so
         # `stake * gain` stays above -1
         worst_high = on_high * (slope / (1 - chance) + intercept) + on_low * intercept_low
@@ -187,8 +191,7 @@ def largest_refuted(wealth: Wealth, significance: float) -> int | None:
     Guarantee: at no time ever is a true claim refuted, except with probability at most `significance`, for coins that
         are independent of the past (Ville's inequality).
     """
-    count = int(np.count_nonzero(wealth.best >= -math.log(significance)))  # `best` does not increase along the claims
-    return count - 1 if count else None
+    return weakest(wealth.best, significance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,16 +219,42 @@ def follow(
     return _follow(start(against, len(scores), chance, stakes), parts)
 
 
-def follow_sides(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
-    """The game on finished scores, in blocks of so many members with so many nonmembers as `blocks` makes them.
+def finished_wealth(against: Hypotheses, members: Array, nonmembers: Array, significance: float) -> Array:
+    """Return `(tables, claims)` logarithm of the mean wealth of several orders of the rows, the least of stronger claims.
+
+    Bets in an order end if they brought `ENOUGH / significance`, in a single one `1 / significance`. So each order has an
+    e-value, as a stopped supermartingale, and so has their mean (docs/theory/anytime.md, "Sequential").
+
+    Args:
+        members, nonmembers: `(tables, n)` scores in an order that does not depend on them.
+
+    Guarantee: refutes a true claim, by `log(1 / significance)` or more, with probability at most `significance`.
+    """
+    orders, factor = (ORDERS, ENOUGH) if members.shape[1] + nonmembers.shape[1] < MOST_SCORES else (1, 1.0)
+    sides = [np.concatenate([_reorder(side, number) for number in range(orders)]) for side in (members, nonmembers)]
+    wealth, limit = _follow_sides(against, *sides).separate, math.log(factor / significance)
+    ends = np.where(wealth.max(axis=0) >= limit, limit, wealth[-1]).reshape(orders, len(members), -1).transpose(1, 0, 2)
+    return joint(ends, orders)
+
+
+def weakest(log_wealth: Array, significance: float) -> int | None:
+    """Return the weakest claim that wealth, falling along the claims, refutes, as an index; None if it refutes none."""
+    count = int(np.count_nonzero(log_wealth >= -math.log(significance)))
+    return count - 1 if count else None
+
+
+def _reorder(rows: Array, number: int) -> Array:
+    """Rows from another place on, every second time from the last to the first."""
+    rolled = np.roll(rows, number * rows.shape[1] // ORDERS, axis=1)
+    return rolled[:, ::-1] if number % 2 else rolled
+
+
+def _follow_sides(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
+    """The game on finished scores `(tables, n)`, in blocks of so many members with so many nonmembers as `blocks` makes them.
 
     A block is bet on as if a coin with its share of members had been tossed for each trial, with the same thresholds and
     stakes, and the wealth is looked at after whole blocks. So it is a supermartingale for the fixed order of memberships: what
-    the coin would gain on average is the mean of the gains of a block, and a geometric mean is at most the arithmetic one
-    (docs/theory/anytime.md, "Sequential").
-
-    Args:
-        members, nonmembers: `(attacks, n)` scores in an order that does not depend on them.
+    the coin would gain on average is the mean of the gains of a block, and a geometric mean is at most the arithmetic one.
     """
     sizes = np.array(blocks(members.shape[1], nonmembers.shape[1]))
     ends = np.concatenate([[[0, 0]], np.cumsum(sizes, axis=0)])
@@ -268,8 +297,8 @@ def _follow(wealth: Wealth, parts: Iterable[Part]) -> BettingPath:
 
 
 def perfect_sides(against: Hypotheses, members: int, nonmembers: int, significance: float) -> int | None:
-    """Return what so many finished scores refute when every member scores higher; an index as of `largest_refuted`."""
-    return largest_refuted(follow_sides(against, np.ones((1, members)), np.zeros((1, nonmembers))).end, significance)
+    """Return what so many finished scores refute when every member scores higher; an index as of `weakest`."""
+    return weakest(finished_wealth(against, np.ones((1, members)), np.zeros((1, nonmembers)), significance)[0], significance)
 
 
 def perfect(against: Hypotheses, trials: int, significance: float, chance: float = 0.5) -> int | None:
