@@ -123,6 +123,11 @@ def headline(report: AuditReport) -> Headline | None:
     return Headline(mechanism=mechanism, verdict=verdict, proven=proof, ceiling=ceiling)
 
 
+def is_coarse(attack: AttackResult) -> bool:
+    """True if the report is an edition that gives rates in coarse steps, without the counts behind them."""
+    return any(point.tpr is not None and point.realised_fpr is None for point in attack.tpr_at)
+
+
 def tightest(mechanism: MechanismResult) -> Claim | None:
     """The smallest finite claim; the figures draw its limit."""
     finite = [claim for claim in mechanism.claims if math.isfinite(claim.epsilon)]

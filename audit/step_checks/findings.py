@@ -238,7 +238,7 @@ class StepReport:
         pass_count = sum(finding.status in good for finding in self.findings)
         accept_count = sum(finding.status is PropertyStatus.ACCEPTED for finding in self.findings)
         meaning = " (not tested, or a question to you)" if self.open else ""
-        weak = f", {len(self.weaknesses)} weak (on records of infinite or huge inputs)" if self.weaknesses else ""
+        weak = f", {len(self.weaknesses)} weak" if self.weaknesses else ""
         lines = [
             f"{self.name}: {pass_count} of {plural(len(self.findings), 'check')} passed, {len(self.failures)} failed, "
             f"{len(self.open)} open{meaning}{weak}{f', {accept_count} accepted' if accept_count else ''}"

@@ -27,7 +27,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
     points = [
         say(
             "curve.at_false_positives_it_finds",
-            rate=rate(point.realised_fpr, curve.nonmembers),
+            rate=rate(point.target_fpr if point.realised_fpr is None else point.realised_fpr, curve.nonmembers),
             rate_2=rate(point.tpr, curve.members),
         )
         for point in lead.tpr_at

@@ -3,7 +3,7 @@
 from audit.core.claims import Outcome
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport
-from reports import answer
+from reports import answer, headline
 from reports.answer import Answer
 from reports.headline import Headline
 from reports.strength import Strength
@@ -25,6 +25,8 @@ def risk(lead: Answer) -> str:
     """Return what the leading answer means for a person whose record was used."""
     if lead.secret == answer.PROPERTY and lead.strength is not Strength.VOID:
         return say("risk.property")
+    if lead.strength is Strength.TOO_FEW and headline.is_coarse(lead.attack):
+        return say("risk.coarse")
     return say(RISKS[lead.strength])
 
 
@@ -46,11 +48,17 @@ def _action(report: AuditReport, head: Headline | None, lead: Answer, owner: str
     if outcome is Outcome.OUT_OF_REACH and head is not None:
         return _reach_further(report, head, auditor)
     if lead.strength is Strength.TOO_FEW:
-        records = min(lead.attack.roc.members, lead.attack.roc.nonmembers)
-        return say("next.too_few", auditor=auditor, records=count(records), more=count(answer.HALF * records))
+        return _ask_for_more(lead, auditor)
     if lead.strength is Strength.NOT_SHOWN:
         return say("next.not_shown", owner=owner)
     return say("next.shown" if outcome is None else "next.shown_under_a_claim", owner=owner)
+
+
+def _ask_for_more(lead: Answer, auditor: str) -> str:
+    if headline.is_coarse(lead.attack):
+        return say("next.coarse", auditor=auditor)
+    records = min(lead.attack.roc.members, lead.attack.roc.nonmembers)
+    return say("next.too_few", auditor=auditor, records=count(records), more=count(answer.HALF * records))
 
 
 def _reach_further(report: AuditReport, head: Headline, auditor: str) -> str:

@@ -135,7 +135,8 @@ def power(head: Headline) -> str:
     ]
     best = min(detectable, key=lambda figure: figure.epsilon, default=None)
     if best is None:
-        return say("power.not_simulated")
+        attacks = [attack for game in head.mechanism.games for attack in game.attacks]
+        return say("power.coarse" if any(map(headline.is_coarse, attacks)) else "power.not_simulated")
     chance = percent(best.power, 0)
     if math.isinf(best.epsilon):
         return say("power.none", chance=chance)

@@ -6,7 +6,7 @@ import re
 from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Status
-from reports import answer
+from reports import answer, headline
 from reports.answer import Answer, Trust
 from reports.headline import GameBound, Headline
 from reports.pages import consequences
@@ -61,7 +61,9 @@ def verdict(report: AuditReport) -> Verdict:
 
 
 def word(item: Answer) -> str:
-    """Return the answer in a word."""
+    """Return the answer in a word; coarse figures leave open what more of them may say."""
+    if item.strength is Strength.TOO_FEW and headline.is_coarse(item.attack):
+        return say("answer.coarse_word")
     return say(f"answer.{item.strength.value}")
 
 
@@ -94,7 +96,8 @@ def sentences(report: AuditReport, item: Answer) -> tuple[str, ...]:
     if item.strength is Strength.VOID:
         return (say("answer.void", reason=void_reason(item.mechanism)),)
     rate_text = _guesses(item) if item.attack.guesses is not None else rate_sentence(report, item)
-    wide = say("answer.wide") if item.strength is Strength.AT_LEAST else ""
+    key = "answer.coarse" if headline.is_coarse(item.attack) else "answer.wide"
+    wide = say(key) if item.strength is Strength.AT_LEAST else ""
     has_area = item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
     return (rate_text, _area(item) if has_area else "", _proof_text(report, item), wide)
 

@@ -18,10 +18,13 @@ from audit.core.game_results import AttackResult
 from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Check, Status
+from reports import answer, headline
 from reports.editions.external import external
 from reports.editions.facts import AREAS, EPSILONS, RATES, FigureCount, epsilon_grid
 from reports.formats import pdf
 from reports.formats.json import from_json, to_json
+from reports.pages import consequences, cover, terms, verdict
+from reports.strength import Strength
 from tests.reports import sample
 from tests.reports.scored import scored_report
 
@@ -198,3 +201,17 @@ def test_the_name_of_an_edition_follows_from_itself_alone() -> None:
     assert external(peer).id == external(report).id != report.id
     assert external(report, "Model 7").title == "Model 7 (external edition)"
     assert json.loads(to_json(external(report)))["provenance"]["seed"] is None
+
+
+def test_coarse_figures_are_not_taken_for_few_records() -> None:
+    """What the edition leaves out was not left undone: neither its simulations, nor records."""
+    edition = external(sample.ALL["consistent"]())
+    sentences = " ".join(terms.texts(cover.cover(edition)))
+    assert "This edition leaves out which leak" in sentences and "was not simulated" not in sentences
+    lead = answer.answers(edition)[0]
+    assert headline.is_coarse(lead.attack) and not headline.is_coarse(answer.answers(sample.ALL["consistent"]())[0].attack)
+    for strength, word in ((Strength.AT_LEAST, "At least a little"), (Strength.TOO_FEW, "This edition does not say")):
+        item = replace(lead, strength=strength)
+        assert verdict.word(item) == word
+        assert "too few" not in " ".join((*verdict.sentences(edition, item), consequences.risk(item)))
+        assert "records on each side" not in consequences.next_action(edition, None, item)

@@ -24,7 +24,7 @@ BETTORS = len(SIDES) * len(LEVELS) * len(STAKES)
 Part = tuple[float, Array, Memberships]  # the chance of a coin, scores `(attacks, k)` and which of them are members
 UNEVEN = 3  # scores of the smaller side in a block that has one more of the other: larger blocks bet later, smaller ones less
 ORDERS, MOST_SCORES = 8, 200_000  # of finished scores' rows, fixed by the sizes; so many scores and more have one
-ENOUGH = 5.0  # times the wealth that refutes: bets in one of several orders end there
+TARGET = 5.0  # times the wealth that refutes: bets in one of several orders end there
 OUTCOMES = 8  # of a trial: 4 if its score is high, 2 if it is low, 1 if it is a member
 
 
@@ -222,7 +222,7 @@ def follow(
 def finished_wealth(against: Hypotheses, members: Array, nonmembers: Array, significance: float) -> Array:
     """Return `(tables, claims)` logarithm of the mean wealth of several orders of the rows, the least of stronger claims.
 
-    Bets in an order end if they brought `ENOUGH / significance`, in a single one `1 / significance`. So each order has an
+    Bets in an order end if they brought `TARGET / significance`, in a single one `1 / significance`. So each order has an
     e-value, as a stopped supermartingale, and so has their mean (docs/theory/anytime.md, "Sequential").
 
     Args:
@@ -230,7 +230,7 @@ def finished_wealth(against: Hypotheses, members: Array, nonmembers: Array, sign
 
     Guarantee: refutes a true claim, by `log(1 / significance)` or more, with probability at most `significance`.
     """
-    orders, factor = (ORDERS, ENOUGH) if members.shape[1] + nonmembers.shape[1] < MOST_SCORES else (1, 1.0)
+    orders, factor = (ORDERS, TARGET) if members.shape[1] + nonmembers.shape[1] < MOST_SCORES else (1, 1.0)
     sides = [np.concatenate([_reorder(side, number) for number in range(orders)]) for side in (members, nonmembers)]
     wealth, limit = _follow_sides(against, *sides).separate, math.log(factor / significance)
     ends = np.where(wealth.max(axis=0) >= limit, limit, wealth[-1]).reshape(orders, len(members), -1).transpose(1, 0, 2)
@@ -245,8 +245,8 @@ def weakest(log_wealth: Array, significance: float) -> int | None:
 
 def _reorder(rows: Array, number: int) -> Array:
     """Rows from another place on, every second time from the last to the first."""
-    rolled = np.roll(rows, number * rows.shape[1] // ORDERS, axis=1)
-    return rolled[:, ::-1] if number % 2 else rolled
+    order = np.roll(rows, number * rows.shape[1] // ORDERS, axis=1)
+    return order[:, ::-1] if number % 2 else order
 
 
 def _follow_sides(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
