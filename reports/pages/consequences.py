@@ -48,13 +48,13 @@ def _action(report: AuditReport, head: Headline | None, lead: Answer, owner: str
     if outcome is Outcome.OUT_OF_REACH and head is not None:
         return _reach_further(report, head, auditor)
     if lead.strength is Strength.TOO_FEW:
-        return _ask_for_more(lead, auditor)
+        return _request_records(lead, auditor)
     if lead.strength is Strength.NOT_SHOWN:
         return say("next.not_shown", owner=owner)
     return say("next.shown" if outcome is None else "next.shown_under_a_claim", owner=owner)
 
 
-def _ask_for_more(lead: Answer, auditor: str) -> str:
+def _request_records(lead: Answer, auditor: str) -> str:
     if headline.is_coarse(lead.attack):
         return say("next.coarse", auditor=auditor)
     records = min(lead.attack.roc.members, lead.attack.roc.nonmembers)

@@ -222,6 +222,13 @@ REMARKS = (
     f"The target's losses on the nonmembers are those of references on records that they were trained on: at least 87% of the "
     f"nonmembers were, if target and references are trained alike; {LIKE_SIDES}. Give records that the model was never trained "
     "on.",
+    "Column mine: 88% of the scores equal one of the other side; ties count against the attack, so a finer score proves more.",
+    "Column mine: 81 of 100 are members, which coins with probability 0.5 give with probability 4e-10; the audit drew them "
+    "itself: this is chance.",
+    "Column mine: 81 of 100 are members, which coins with probability 0.5 give with probability 4e-10; check that every record "
+    "with a coin is in the table.",
+    "12 of 100 rows repeat the score and the side of another: copies are no further evidence",
+    "scores follow those listed before them on their side (7.1 standard errors): they do not look like independent trials",
     f"The model is right on 99.0% of the members and 98.0% of the nonmembers: {LIKE_SIDES}. If nonmembers were split from the "
     "training records after training, no figure here says anything; give records that the model was never trained on. If they "
     "are such records, the model generalises.",

@@ -171,7 +171,10 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
                 lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
             if check.code == "own-modules" or check.code.startswith("left-out-"):
                 lines.append(f"{result.name}, {check.value}.")
-        lines += [note for game in result.games for note in (*_stopping_note(result.name, game), *_weak(result.name, game))]
+        for game in result.games:
+            lines += (
+                _weak(result.name, game) if result.is_void else [*_stopping_note(result.name, game), *_weak(result.name, game)]
+            )
         family_bound = _family_above(result)
         if family_bound is not None:
             lines.append(family_bound)
