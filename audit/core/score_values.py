@@ -38,13 +38,17 @@ def read(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def refuse_memberships(members: NDArray[Any], nonmembers: NDArray[Any]) -> None:
-    """Raise `DataError` for scores and memberships of the same records: one side has zeros and ones alone, the other others."""
-    if len(members) != len(nonmembers) or len(members) < FEWEST_COINS:
+    """Raise `DataError` if one side has zeros and ones alone and the other others, as scores and memberships of records have.
+
+    With as many memberships as scores one other score tells; else all have to be others.
+    """
+    if min(len(members), len(nonmembers)) < FEWEST_COINS:
         return
     for coins, scores, name in ((members, nonmembers, "member scores"), (nonmembers, members, "nonmember scores")):
-        if np.array_equal(np.unique(coins), [0, 1]) and not np.isin(scores, [0, 1]).all():
+        alike = np.isin(scores, [0, 1])
+        if np.array_equal(np.unique(coins), [0, 1]) and not (alike.all() if len(coins) == len(scores) else alike.any()):
             raise DataError(
-                f"{name} are {len(coins)} zeros and ones, one beside each score of the other side, as memberships are: give "
+                f"{name} are {len(coins)} zeros and ones beside other numbers on the other side, as memberships are: give "
                 "scores of members and of nonmembers, scores[included] and scores[~included]"
             )
 

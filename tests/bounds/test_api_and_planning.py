@@ -103,7 +103,7 @@ def test_misuse_is_refused_in_words() -> None:
 def test_memberships_in_the_place_of_scores_are_refused(kind: type) -> None:
     draw = np.random.default_rng(0)
     scores, included = draw.normal(size=40), (draw.random(40) < 0.5).astype(kind)
-    for sides in ((scores, included), (included, scores)):
+    for sides in ((scores, included), (included, scores), (scores[:25], included), (included, scores[:25])):
         with pytest.raises(DataError, match="as memberships are"):
             audit.lower_bound(*sides, delta=1e-5)
     assert audit.lower_bound(np.ones(40), np.arange(40) % 2, delta=1e-5, certificates=0).epsilon >= 0  # answers yes or no
