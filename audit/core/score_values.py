@@ -40,7 +40,7 @@ def read(values: ArrayLike, name: str) -> NDArray[Any]:
 def refuse_memberships(members: NDArray[Any], nonmembers: NDArray[Any]) -> None:
     """Raise `DataError` if one side has zeros and ones alone and the other others, as scores and memberships of records have.
 
-    With as many memberships as scores one other score tells; else all have to be others.
+    With as many memberships as scores one other score is enough; else all have to be others.
     """
     if min(len(members), len(nonmembers)) < FEWEST_COINS:
         return

@@ -71,7 +71,7 @@ class Sequential:
         return self.refutes_tables([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
 
     def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
-        """`refutes` for audits of one game, those of equal sizes played at once: each with a fortune of its own."""
+        """`refutes` for audits of one game, those of equal sizes played at once: each with its fortune."""
         against = self._alone(tables[0], epsilon, delta)
         if against is None:
             return [False] * len(tables)
