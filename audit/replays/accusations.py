@@ -21,6 +21,7 @@ _SECONDS = 15.0
 _SPREAD = 25.0
 _WORDS = 200  # of a text, or parts of a list, that are looked at one by one
 _FRESH = 1_000_003  # first seed of runs that are not reference
+Places = dict[tuple[int, int], set[str]]  # paths of the output at which a released number stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,8 +40,8 @@ def exceeded_law(
     first, second = (run.recording for run in runs)
     if second.divergence is not None or first.gaps or second.gaps or len(first.releases) != len(second.releases):
         return None
-    leaving, outputs = _leaving(runs[0]), list[dict[int, str]]()
-    outcomes = claim.mu is None and claim.delta == 0 and _outcomes_leave(runs[0]) and _outcomes_leave(runs[1])
+    outputs, places = list[dict[int, str]](), common_places(*map(number_places, runs))
+    leaving, outcomes = _leaving(runs[0], places), claim.mu is None and claim.delta == 0
     for data, reference in zip(pair, runs, strict=True):
         schedule = reference.recording.schedule
         side = [
@@ -48,10 +49,11 @@ def exceeded_law(
         ]
         if any(run.error is not None for run in side):
             return None
-        leaving = [i for i in leaving if all(i in _leaving(run) and _same_law(run, reference, i) for run in side)]
+        places = common_places(places, *map(number_places, side))
+        leaving = [i for i in _leaving(reference, places) if i in leaving and all(_same_law(run, reference, i) for run in side)]
         outputs += [{i: repr(run.recording.releases[i].output) for i in leaving} for run in side]
-        places = range(len(reference.recording.releases))
-        outcomes = outcomes and all(_outcomes_leave(run) and all(_same_law(run, reference, i) for i in places) for run in side)
+        same = all(_same_law(run, reference, i) for run in side for i in range(len(reference.recording.releases)))
+        outcomes = outcomes and same and len({_outcome_places(run) for run in (*runs, *side)} | {()}) == 2
     if outcomes and (size := _outcome_loss(*runs)) > claim.epsilon * (1 + 1e-5) + 1e-7:
         reason = f"the decisions that are returned cost epsilon {size:.4g}; claimed {claim}"
         return Accusation(reason=f"{first.releases[0].site}: {reason}", loss=size, method="exact law of what is returned")
@@ -68,14 +70,14 @@ def exceeded_law(
     )
 
 
-def _outcomes_leave(run: ProgramRun) -> bool:
-    """True if the program returns the outcomes of its comparisons and choices one by one, and releases nothing more."""
+def _outcome_places(run: ProgramRun) -> tuple[str, ...]:
+    """Return where the program returns the outcomes of its comparisons and choices one by one; () if not, or not them alone."""
     releases = run.recording.releases
     if not releases or any(release.kind not in (EVENT, CHOICE, SELECTION) for release in releases):
-        return False
-    outputs = [int(output) for release in releases for output in np.ravel(release.output).tolist()]
-    atoms = [atom[1] for path, atom in run.atoms if path.startswith("returned") and isinstance(atom, tuple)]
-    return [str(output) for output in outputs] == [{"True": "1", "False": "0"}.get(text, text) for text in atoms]
+        return ()
+    outputs = [str(int(output)) for release in releases for output in np.ravel(release.output).tolist()]
+    atoms = {path: atom[1] for path, atom in run.atoms if path.startswith("returned") and isinstance(atom, tuple)}
+    return tuple(atoms) if outputs == [{"True": "1", "False": "0"}.get(text, text) for text in atoms.values()] else ()
 
 
 def _outcome_loss(first: ProgramRun, second: ProgramRun) -> float:
@@ -95,20 +97,26 @@ def _outcome_loss(first: ProgramRun, second: ProgramRun) -> float:
     return max(math.fsum(max(ratio) for ratio in finite), math.fsum(max(-part for part in ratio) for ratio in finite))
 
 
-def _leaving(run: ProgramRun) -> list[int]:
-    """Return which releases are numbers of which each is in what leaves the program."""
-    atoms = [atom for path, atom in run.atoms if path.startswith(("returned", "written"))]
-    numbers = {float(atom[1]) if isinstance(atom, tuple) else atom for atom in atoms if _is_number(atom)}
-    return [
-        i
-        for i, release in enumerate(run.recording.releases)
-        if release.kind == NUMBER
-        and (release.at_return or all(value in numbers for value in np.ravel(release.output).tolist()))
-    ]
+def number_places(run: ProgramRun) -> Places:
+    """Return the paths of the output at which each released number stands."""
+    by_number: dict[str, set[str]] = {}
+    for path, atom in run.atoms:
+        if path.startswith(("returned", "written")) and (isinstance(atom, float) or atom[:1] == ("int",)):
+            by_number.setdefault(repr(float(atom[1]) if isinstance(atom, tuple) else atom), set()).add(path)
+    outputs = [(i, release.output) for i, release in enumerate(run.recording.releases) if release.kind == NUMBER]
+    parts = ((i, j, number) for i, output in outputs for j, number in enumerate(np.ravel(output).tolist()))
+    return {(i, j): by_number.get(repr(number), set()) for i, j, number in parts}
 
 
-def _is_number(atom: Any) -> bool:
-    return isinstance(atom, float) or (isinstance(atom, tuple) and atom[0] == "int")
+def common_places(*tables: Places) -> Places:
+    """Return the paths that are those of a number in every run: a program may order its numbers by size, or by the data."""
+    return {key: set.intersection(*(table.get(key, set()) for table in tables)) for key in tables[0]}
+
+
+def _leaving(run: ProgramRun, places: Places) -> list[int]:
+    """Return which releases are numbers that each have their place in what leaves the program."""
+    absent = {i for (i, _), paths in places.items() if not paths}
+    return [i for i, entry in enumerate(run.recording.releases) if entry.kind == NUMBER and i not in absent]
 
 
 def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays.accusations import SIGNIFICANCE, Accusation
+from audit.replays.accusations import SIGNIFICANCE, Accusation, Places, common_places, number_places
 from audit.replays.attempts import Attempt, replay
 from audit.replays.claims import ReplayClaim
 from audit.replays.recording import NUMBER, Recording
@@ -16,9 +16,10 @@ from audit.stats.bounds.binomial import upper_tail
 
 _LOOKS, _FEWEST = (6, 12, 24, 48), 3  # runs after which is counted; outputs
 _SECONDS = 4.0  # of the processor
-_FIRST = 7_000_003  # seed of the first run
+_FIRST, _OWN = 7_000_003, 9_000_011  # seeds of the first run, and of the first on the neighbour with releases of its own
+_WIDE = 25.0  # how far out draws of every other such run are, which exchanges what a program sorts
+_AGAIN = 2  # further runs of either side on which what differs has to be as it was
 _ROUNDING = 1e-6  # relative difference of numbers that the order of a sum may cause
-Places = dict[tuple[int, int], set[str]]  # paths of the output at which each released number stands
 
 
 def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -> Accusation | None:
@@ -29,14 +30,18 @@ def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -
     for i in range(max(_LOOKS)):
         first = program.run(attempt.sides[0], Recording(seed=_FIRST + i, schedule=schedule))
         runs, comparison, _ = replay(program, attempt.sides, first)
-        sides = [_places(run) for run in runs]
-        if comparison.error or comparison.gaps or comparison.divergence or None in sides:
+        if comparison.error or comparison.gaps or comparison.divergence:
             return None
-        for table in sides:
-            places = table if places is None else {key: places.get(key, set()) & part for key, part in (table or {}).items()}
-        if places is None or not all(places.values()):
+        spread = _WIDE if i % 2 else 1.0
+        own = [program.run(side, Recording(seed=_OWN + i, schedule=schedule, spread=spread)) for side in attempt.sides]
+        if not all(map(_releases_numbers, (*runs, *own))):
+            return None
+        places = common_places(*([] if places is None else [places]), *map(number_places, (*runs, *own)))
+        if not all(places.values()):
             return None  # which number was released for which is not known from the output
         difference = _difference(*runs)
+        if difference is not None and _varies(program, attempt.sides, runs):
+            return None  # by randomness that is not followed
         count += difference is not None
         path = path or difference or ""
         if i + 1 in _LOOKS and count >= _FEWEST and upper_tail(count, i + 1, delta) <= SIGNIFICANCE / len(_LOOKS):
@@ -47,17 +52,20 @@ def impossible_outputs(program: Program, attempt: Attempt, claim: ReplayClaim) -
     return None
 
 
-def _places(run: ProgramRun) -> Places | None:
-    """Return the places of the released numbers in the output, None if something else was released."""
+def _releases_numbers(run: ProgramRun) -> bool:
     releases = run.recording.releases
-    if not releases or any(release.kind != NUMBER for release in releases):
-        return None
-    by_number: dict[float, set[str]] = {}
-    for path, atom in _output(run).items():
-        if isinstance(atom, float):
-            by_number.setdefault(atom, set()).add(path)
-    numbers = [np.ravel(release.output).tolist() for release in releases]
-    return {(i, j): by_number.get(number, set()) for i, part in enumerate(numbers) for j, number in enumerate(part)}
+    return bool(releases) and run.error is None and all(release.kind == NUMBER for release in releases)
+
+
+def _varies(program: Program, sides: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun]) -> bool:
+    """True if a side with the same releases and other draws gives another output: then it depends on more than releases."""
+    frozen, schedule = runs[0].recording, runs[0].recording.schedule
+    for side, run in zip(sides, runs, strict=True):
+        for i in range(_AGAIN):
+            again = program.run(side, Recording(seed=_OWN - 1 - i, schedule=schedule, frozen=frozen))
+            if again.error is not None or _difference(run, again) is not None:
+                return True
+    return False
 
 
 def _output(run: ProgramRun) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Loss:
         divergences: Renyi divergences at `linear_noise.ORDERS` of Gaussian parts with a changed covariance; None if there are
         none.
         exact: True if the loss of the transcript is this one and not only bounded by it.
+        impossible: probability of outputs that one side never gives; the rest costs what else is here.
+        unbounded: True if `pure` is infinite by a ratio without a bound, whose epsilon at a delta is finite.
         one_sided: number of events and choices with a largest loss that may be in one direction only; of several the sum is a
             bound.
         reasons: why it is infinite, or a bound only, with the line of the program.
@@ -37,6 +39,8 @@ class Loss:
     mu: float = 0.0
     divergences: NDArray[np.float64] | None = None
     exact: bool = True
+    impossible: float = 0.0
+    unbounded: bool = False
     one_sided: int = 0
     reasons: tuple[str, ...] = ()
 
@@ -48,6 +52,8 @@ class Loss:
             mu=math.hypot(self.mu, addend.mu),
             divergences=None if not pieces else np.sum(pieces, axis=0),
             exact=self.exact and addend.exact and self.one_sided + addend.one_sided < 2,
+            impossible=self.impossible + addend.impossible - self.impossible * addend.impossible,
+            unbounded=self.unbounded or addend.unbounded,
             one_sided=self.one_sided + addend.one_sided,
             reasons=tuple(dict.fromkeys(self.reasons + addend.reasons)),
         )
@@ -66,6 +72,10 @@ class Loss:
         return self._both_ends(delta)[0] if self.exact else 0.0
 
     def _both_ends(self, delta: float) -> tuple[float, float]:
+        if self.impossible:
+            rest = replace(self, impossible=0.0)
+            is_more = self.impossible > delta
+            return (math.inf, math.inf) if is_more else (0.0, rest._both_ends(delta - self.impossible)[1])
         total = self.pure + math.fsum(self.laplace)
         gaussian = self.mu > 0 or self.divergences is not None
         if not gaussian and (delta == 0 or not math.isfinite(total)):
@@ -97,7 +107,12 @@ class Loss:
     def meets(self, epsilon: float, delta: float, mu: float | None) -> bool:
         """True if the claim covers the loss."""
         if mu is not None:
-            return self.pure == 0 and not self.laplace and self.divergences is None and self.mu <= mu * (1 + 2e-6) + 1e-12
+            return (
+                self.pure == self.impossible == 0
+                and not self.laplace
+                and self.divergences is None
+                and self.mu <= mu * (1 + 2e-6) + 1e-12
+            )
         return self.epsilon(delta) <= epsilon * (1 + 1e-6) + _TIGHT
 
     def exceeds(self, epsilon: float, delta: float, mu: float | None) -> bool:
@@ -107,7 +122,9 @@ class Loss:
         if not self.exact:
             return False
         if mu is not None:
-            return self.mu > mu * (1 + 1e-5) + _TIGHT or self.pure + sum(self.laplace) == math.inf
+            return self.mu > mu * (1 + 1e-5) + _TIGHT or self.pure + sum(self.laplace) == math.inf or self.impossible > 0
+        if self.unbounded and delta > 0:
+            return False
         return self.epsilon_floor(delta) > epsilon * (1 + 1e-5) + 1e-7
 
     def __str__(self) -> str:
@@ -116,6 +133,8 @@ class Loss:
             parts.append(f"epsilon {total:.4g}")
         if self.mu:
             parts.append(f"mu {self.mu:.4g}")
+        if self.impossible:
+            parts.append(f"outputs of probability {self.impossible:.4g} that one side never gives")
         if self.divergences is not None:
             parts.append("noise of another covariance")
         return (" and ".join(parts) or "0") + ("" if self.exact else " at most")

@@ -87,8 +87,9 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
         )
     reasons: tuple[str, ...] = ()
     if not math.isfinite(bound):
-        is_bounded = first.shape == (1, 1) and laws <= {"uniform", "exponential"}  # other supports
-        exact = laws <= {"laplace", "logistic", "normal"} or is_bounded
+        if first.shape == (1, 1) and laws <= {"uniform", "exponential"}:
+            return _other_support(part.laws[0], float(abs(movement[0] / first[0, 0])), site)
+        exact = laws <= {"laplace", "logistic", "normal"}
         unknown = laws - {"laplace", "logistic", "normal"}
         reasons = (
             f"{site}: noise of the law {', '.join(sorted(unknown))}"
@@ -98,6 +99,14 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
     if first.shape == (1, 1) and laws == {"laplace"} and bound:
         return Loss(laplace=(bound,), exact=exact, reasons=reasons)
     return Loss(pure=bound, exact=exact, reasons=reasons)
+
+
+def _other_support(law: str, shift: float, site: str) -> Loss:
+    """Return the loss of one draw of a law that ends somewhere, moved by a share of its scale."""
+    reasons = (f"{site}: noise of the law {law} ends at another number",)
+    if law == "uniform":
+        return Loss(impossible=min(shift, 1.0), reasons=reasons)
+    return Loss(pure=shift, impossible=-math.expm1(-shift), one_sided=1, reasons=reasons)
 
 
 def _lattice_loss(weights: Array, rates: Array, movement: Array, bound: float, site: str) -> Loss:
@@ -121,7 +130,7 @@ def _changed_noise(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[n
         divergences = linear_noise.covariance_divergence(movement, first, second)
         return Loss(divergences=divergences, exact=False, reasons=reasons)
     single = first.shape == second.shape == (1, 1) and set(part.laws) <= {"laplace", "logistic"}
-    return Loss(pure=math.inf, exact=single, reasons=reasons)
+    return Loss(pure=math.inf, exact=single, unbounded=single, reasons=reasons)
 
 
 def _event_loss(part: TranscriptPart) -> Loss | None:

@@ -220,9 +220,10 @@ def is_own(file: str) -> bool:
 
 
 def is_own_module(name: str) -> bool:
-    """True for a module of the user's code; one without a file is so too, unless Python brings it."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return is_own(file) if file else name.partition(".")[0] not in sys.stdlib_module_names
+    """True for a module of the user's code; one without a file is so too, unless Python or an installed package brings it."""
+    top = name.partition(".")[0]
+    files = [file for part in (name, top) if (file := getattr(sys.modules.get(part), "__file__", None))]
+    return all(map(is_own, files)) if files else top not in sys.stdlib_module_names
 
 
 class _Records(logging.Handler):
@@ -264,7 +265,7 @@ def watch() -> Iterator[dict[str, Any]]:
     streams = mock.patch.object(sys, "__stdout__", output), mock.patch.object(sys, "__stderr__", errors)
     calls = [
         mock.patch.object(os, "write", functools.partial(_record_call, effects, os.write)),
-        mock.patch.object(atexit, "register", functools.partial(_record_call, hooks, lambda function, *_, **__: function)),
+        mock.patch.object(atexit, "register", functools.partial(_register, hooks, atexit.register)),
     ]
     try:
         with contextlib.ExitStack() as stack:
@@ -303,6 +304,12 @@ def watch() -> Iterator[dict[str, Any]]:
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)
             table[f"file {os.path.basename(path)}"] = stream.read()
+
+
+def _register(hooks: list[Any], register: Any, function: Any, *args: Any, **options: Any) -> Any:
+    if not is_own(sys._getframe(1).f_code.co_filename):
+        return register(function, *args, **options)  # what a library cleans up
+    return _record_call(hooks, lambda *_, **__: function, function, *args, **options)
 
 
 def _record_call(calls: list[Any], function: Any, *args: Any, **options: Any) -> Any:

@@ -1,0 +1,114 @@
+"""Right programs that were once refuted: numbers in an order that data or sizes decide, rare coins, bounded noise at a delta;
+and wrong ones beside them that have to be refuted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.replays.check import ReplayVerdict, check_pair
+from audit.replays.claims import ReplayClaim
+from audit.replays.losses import Loss
+from audit.replays.run import Program
+
+KEYS = "abc"
+OTHER_ORDER = list("baaabbbbbbbcc"), list("aaabbbbbbbcc")
+TIE = list("bbbbbaaaac"), list("bbbbaaaac")
+FEW = list(range(5)), list(range(4))
+
+
+def _noisy(keys: Any, data: Any, rng: Any, scale: float) -> dict[str, float]:
+    return {key: data.count(key) + float(rng.laplace(0, scale)) for key in keys}
+
+
+def _seen_first(data: Any) -> list[str]:
+    return [*dict.fromkeys(data), *(key for key in KEYS if key not in data)]
+
+
+def ranked(data: Any, rng: Any) -> Any:
+    counts = Counter(dict.fromkeys(KEYS, 0))
+    counts.update(data)
+    noisy = [(key, count + float(rng.laplace(0, 0.1))) for key, count in counts.most_common()]
+    return sorted(noisy, key=lambda pair: -pair[1])
+
+
+def by_key(data: Any, rng: Any) -> Any:
+    noisy = _noisy(_seen_first(data), data, rng, 1.0)
+    return {key: noisy[key] for key in KEYS}
+
+
+def largest(data: Any, rng: Any) -> Any:
+    noisy = _noisy(_seen_first(data), data, rng, 0.1)
+    return sorted(noisy.values()), max(noisy, key=lambda key: noisy[key])
+
+
+def hidden_coin(data: Any, rng: Any) -> Any:
+    return len(data) + float(rng.laplace()), time.perf_counter_ns() % 11 == 0
+
+
+def uniform(data: Any, rng: Any) -> Any:
+    return len(data) + rng.uniform(0, 2.001)
+
+
+def scaled(data: Any, rng: Any) -> Any:
+    return len(data) + rng.laplace(0, 1.0 + 0.1 * (len(data) % 2))
+
+
+def by_order(data: Any, rng: Any) -> Any:
+    return list(_noisy(_seen_first(data), data, rng, 1.0).items())
+
+
+def sometimes_raw(data: Any, rng: Any) -> Any:
+    noisy = len(data) + float(rng.laplace())
+    return noisy, len(data) if noisy > 6 else 0
+
+
+@pytest.mark.parametrize(
+    ("program", "pair", "claim", "is_right"),
+    [
+        (ranked, TIE, {"epsilon": 10.0}, True),
+        (by_key, OTHER_ORDER, {"epsilon": 1.0}, True),
+        (largest, OTHER_ORDER, {"epsilon": 10.0}, True),
+        (hidden_coin, FEW, {"epsilon": 1.0}, True),
+        (uniform, FEW, {"epsilon": 0.0, "delta": 0.5}, True),
+        (uniform, FEW, {"epsilon": 5.0, "delta": 0.4}, False),
+        (uniform, FEW, {"epsilon": 0.0, "mu": 5.0}, False),
+        (scaled, FEW, {"epsilon": 1.5, "delta": 0.3}, True),
+        (scaled, FEW, {"epsilon": 1.5}, False),
+        (by_order, OTHER_ORDER, {"epsilon": 1.0}, False),
+        (sometimes_raw, FEW, {"epsilon": 1.0}, False),
+    ],
+)
+def test_wrong_programs_alone_are_refuted(program: Any, pair: Any, claim: dict[str, float], *, is_right: bool) -> None:
+    result = check_pair(Program(program), pair, ReplayClaim(**claim))
+    assert (result.verdict is ReplayVerdict.REFUTED) is not is_right, result.reason
+
+
+def test_outputs_of_one_side_alone_take_their_share_of_delta() -> None:
+    bounded = Loss(impossible=0.1) + Loss(impossible=0.2, pure=1.0)
+    assert bounded.impossible == pytest.approx(0.28)
+    assert bounded.epsilon(0.2) == float("inf") and bounded.epsilon(0.3) == 1.0
+    assert not bounded.meets(1.0, 0.0, mu=9.0) and bounded.exceeds(9.0, 0.2, None) and not bounded.exceeds(0.5, 0.3, None)
+
+
+@pytest.mark.slow
+def test_a_program_may_import_a_large_library_first(tmp_path: Path) -> None:
+    code = """
+import numpy as np, audit
+def program(data, rng):
+    import torch
+    return float(np.clip(np.nan_to_num(data), 0, 1).sum() + rng.laplace(0, 1)), float(torch.ones(3).sum())
+pair = np.array([0.1, 0.9]), np.array([0.9])
+for _ in range(2):
+    print(audit.replay(program, [pair], epsilon=1.0).verdict.value)
+import torch; print(hasattr(torch, "ops"))
+"""
+    root = str(Path(__file__).resolve().parents[2])
+    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["proved", "proved", "True"] and not run.stderr
