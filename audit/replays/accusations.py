@@ -21,7 +21,7 @@ _SECONDS = 15.0
 _SPREAD = 25.0
 _WORDS = 200  # of a text, or parts of a list, that are looked at one by one
 _FRESH = 1_000_003  # first seed of runs that are not reference
-Places = dict[tuple[int, int], set[str]]  # paths of the output at which a released number stands
+Places = dict[tuple[int, int], set[str]]  # paths of a released number in the output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,8 +52,8 @@ def exceeded_law(
         places = common_places(places, *map(number_places, side))
         leaving = [i for i in _leaving(reference, places) if i in leaving and all(_same_law(run, reference, i) for run in side)]
         outputs += [{i: repr(run.recording.releases[i].output) for i in leaving} for run in side]
-        same = all(_same_law(run, reference, i) for run in side for i in range(len(reference.recording.releases)))
-        outcomes = outcomes and same and len({_outcome_places(run) for run in (*runs, *side)} | {()}) == 2
+        has_same_laws = all(_same_law(run, reference, i) for run in side for i in range(len(reference.recording.releases)))
+        outcomes = outcomes and has_same_laws and len({_outcome_places(run) for run in (*runs, *side)} | {()}) == 2
     if outcomes and (size := _outcome_loss(*runs)) > claim.epsilon * (1 + 1e-5) + 1e-7:
         reason = f"the decisions that are returned cost epsilon {size:.4g}; claimed {claim}"
         return Accusation(reason=f"{first.releases[0].site}: {reason}", loss=size, method="exact law of what is returned")
@@ -98,7 +98,7 @@ def _outcome_loss(first: ProgramRun, second: ProgramRun) -> float:
 
 
 def number_places(run: ProgramRun) -> Places:
-    """Return the paths of the output at which each released number stands."""
+    """Return the paths of each released number in the output."""
     by_number: dict[str, set[str]] = {}
     for path, atom in run.atoms:
         if path.startswith(("returned", "written")) and (isinstance(atom, float) or atom[:1] == ("int",)):

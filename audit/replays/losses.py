@@ -28,7 +28,7 @@ class Loss:
         none.
         exact: True if the loss of the transcript is this one and not only bounded by it.
         impossible: probability of outputs that one side never gives; the rest costs what else is here.
-        unbounded: True if `pure` is infinite by a ratio without a bound, whose epsilon at a delta is finite.
+        is_unbounded: True if `pure` is infinite by a ratio without a bound; its epsilon at a delta is finite.
         one_sided: number of events and choices with a largest loss that may be in one direction only; of several the sum is a
             bound.
         reasons: why it is infinite, or a bound only, with the line of the program.
@@ -40,7 +40,7 @@ class Loss:
     divergences: NDArray[np.float64] | None = None
     exact: bool = True
     impossible: float = 0.0
-    unbounded: bool = False
+    is_unbounded: bool = False
     one_sided: int = 0
     reasons: tuple[str, ...] = ()
 
@@ -53,7 +53,7 @@ class Loss:
             divergences=None if not pieces else np.sum(pieces, axis=0),
             exact=self.exact and addend.exact and self.one_sided + addend.one_sided < 2,
             impossible=self.impossible + addend.impossible - self.impossible * addend.impossible,
-            unbounded=self.unbounded or addend.unbounded,
+            is_unbounded=self.is_unbounded or addend.is_unbounded,
             one_sided=self.one_sided + addend.one_sided,
             reasons=tuple(dict.fromkeys(self.reasons + addend.reasons)),
         )
@@ -123,7 +123,7 @@ class Loss:
             return False
         if mu is not None:
             return self.mu > mu * (1 + 1e-5) + _TIGHT or self.pure + sum(self.laplace) == math.inf or self.impossible > 0
-        if self.unbounded and delta > 0:
+        if self.is_unbounded and delta > 0:
             return False
         return self.epsilon_floor(delta) > epsilon * (1 + 1e-5) + 1e-7
 

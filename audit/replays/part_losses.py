@@ -130,7 +130,7 @@ def _changed_noise(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[n
         divergences = linear_noise.covariance_divergence(movement, first, second)
         return Loss(divergences=divergences, exact=False, reasons=reasons)
     single = first.shape == second.shape == (1, 1) and set(part.laws) <= {"laplace", "logistic"}
-    return Loss(pure=math.inf, exact=single, unbounded=single, reasons=reasons)
+    return Loss(pure=math.inf, exact=single, is_unbounded=single, reasons=reasons)
 
 
 def _event_loss(part: TranscriptPart) -> Loss | None:

@@ -30,12 +30,12 @@ def hidden(data): return len(data) + int.from_bytes(os.urandom(4), "big")
 
 @pytest.mark.replay(DATA, epsilon=1.0, high=10.0, sampling_seconds=0)
 @pytest.mark.parametrize("program", [right, wrong, hidden])
-def test_program(program, replayed): replayed(program)
+def test_program(program, check_replay): check_replay(program)
 
 @pytest.mark.replay(DATA, epsilon=1.0, high=10.0, sampling_seconds=0, undecided="fail")
-def test_strict(replayed): replayed(hidden)
+def test_strict(check_replay): check_replay(hidden)
 
-def test_without_marker(replayed): assert replayed(wrong, DATA, epsilon=2.0, high=10.0).verdict.value == "proved"
+def test_without_marker(check_replay): assert check_replay(wrong, DATA, epsilon=2.0, high=10.0).verdict.value == "proved"
 """
 
 
