@@ -21,6 +21,7 @@ from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, sgd
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip
+from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.text_model import Precision, TextModel
 from audit.engine.text.text_subject import TextModels
 from audit.models.language import Adapter, LanguageModel
@@ -122,6 +123,20 @@ def test_a_parameter_used_outside_of_its_layer_fails_the_self_test() -> None:
     module.lm_head.forward = lambda hidden: forward(hidden) + (hidden @ weight).sum(-1, keepdim=True) * torch.arange(277)
     with pytest.raises(UnsupportedMechanism, match=r"c_fc\.weight.*plain autograd"):
         model.test_gradients(*rows())
+
+
+def test_a_wrong_gradient_that_begins_as_zero_fails_the_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter's second matrix begins as 0, and with it every gradient of the first."""
+    run = AdapterModels._run
+
+    def seven_times(self: AdapterModels, tokens: Any, labels: Any, owner: Any, gradients: Any, **options: Any) -> None:
+        run(self, tokens, labels, owner, gradients, **options)
+        for slot in self.layout.slots:
+            slot.view(gradients).mul_(7 if "lora_A" in slot.name else 1)
+
+    monkeypatch.setattr(AdapterModels, "_run", seven_times)
+    with pytest.raises(UnsupportedMechanism, match=r"lora_A.*plain autograd"):
+        LanguageModelTrainer(adapter={"rank": 2, "layers": ["c_attn"]}, micro_batch=7).fit(text_job(PRIVATE), silent)
 
 
 def test_a_layer_that_takes_all_tokens_as_one_list_is_named() -> None:
