@@ -189,7 +189,8 @@ class DpAccountingRdp:
         """
         accountant = rdp.RdpAccountant(neighboring_relation=_as_it_is.RELATIONS[adjacency])
         try:
-            accountant.compose(dp_events(mechanism, dp_accounting))
+            with quiet_log("absl"):  # a warning for each order that the library leaves out
+                accountant.compose(dp_events(mechanism, dp_accounting))
         except UnsupportedEventError as error:
             raise UnsupportedMechanism(f"dp-accounting's RDP accountant: {error}") from error
         return _as_it_is.figure(
