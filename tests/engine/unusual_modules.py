@@ -67,6 +67,8 @@ TRAINED: dict[str, Callable[[], nn.Module]] = {
     "bfloat16 backbone": lambda: HalfBackbone(torch.bfloat16),
     "float16 backbone": lambda: HalfBackbone(torch.float16),
     "bfloat16": lambda: network().to(torch.bfloat16),
+    "pruned": pruned,
+    "old weight norm": normed,
     "first layer in place": lambda: nn.Sequential(nn.ReLU(inplace=True), *network()),
 }
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
@@ -74,8 +76,6 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "parallel inside": (lambda: nn.Sequential(nn.DataParallel(network()), nn.Identity()), r"layer '0' \(DataParallel\)"),
     "fixed type": (lambda: HalfBackbone(torch.bfloat16, fixed=True), "convert by the type of the weights"),
     "writes": (Writing, "writes into its input"),
-    "pruned": (pruned, "layer '0'.*'weight' was computed from parameters"),
-    "old weight norm": (normed, "layer '0'.*'weight' was computed from parameters"),
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
+from torch.nn.utils.weight_norm import WeightNorm
 
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -106,6 +108,7 @@ class ModelSource:
         for layer in module.modules():
             if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
                 layer.sparse = False  # the same numbers, which can be clipped
+            _detach_computed(layer)
         return module
 
     def refuse_other(self, model: int, trained: nn.Module) -> None:
@@ -295,6 +298,15 @@ def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
         return left is right
     pairs = [pair for pair in zip(left, right, strict=True) if all(isinstance(value, Tensor) for value in pair)]
     return all(values[0].shape == values[1].shape and alike(*values) for values in pairs)
+
+
+def _detach_computed(layer: nn.Module) -> None:
+    """Detach what hooks of `layer` compute from its parameters before each call: only so can it be copied."""
+    for hook in layer._forward_pre_hooks.values():
+        name = hook._tensor_name if isinstance(hook, prune.BasePruningMethod) else getattr(hook, "name", None)
+        value = vars(layer).get(name) if isinstance(hook, prune.BasePruningMethod | WeightNorm) else None
+        if isinstance(value, Tensor):
+            setattr(layer, name, value.detach())
 
 
 def _is_label(value: Hashable) -> bool:

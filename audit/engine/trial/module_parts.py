@@ -57,13 +57,12 @@ def _refuse_parameter(layer_name: str, name: str, parameter: nn.Parameter) -> No
 
 
 def _refuse_computed_attribute(layer_name: str, layer: nn.Module) -> None:
-    """Raise `ConfigError` for an attribute that was computed from parameters, as hooks of pruning and old weight norms do."""
+    """Raise `ConfigError` for an attribute that was computed from parameters."""
     for name, value in vars(layer).items():
         if isinstance(value, Tensor) and value.grad_fn is not None:
             raise ConfigError(
-                f"{layer_name}: '{name}' was computed from parameters and lies in an attribute (torch.nn.utils.prune and the "
-                "old torch.nn.utils.weight_norm do so), which belongs to this one model wherever it is copied; use "
-                "torch.nn.utils.parametrizations or parametrize (a mask: prune.remove first), or compute it in forward()"
+                f"{layer_name}: '{name}' was computed from parameters and lies in an attribute, which no copy of the model can "
+                "hold, and an audit trains copies; compute it in forward(), or by torch.nn.utils.parametrize"
             )
 
 
