@@ -85,6 +85,8 @@ _ERRORS = 2.0  # standard errors by which another attack has to lead
 _UP_TO = 0.05  # false positive rate: the mean TPR up to it is compared, far less noisy than the TPR at 1 %
 _WINNERS: dict[bytes, Winner | None] = {}
 
+_DIGITS, _DISTINCT = 6, 0.5  # of confidences that differ by rounding, and the share of distinct ones below which they tie
+
 TAIL, AREA = "mean TPR up to 5 % FPR", "AUC"
 Lead = tuple[float, float]
 
@@ -162,9 +164,12 @@ class Contest:
         return Winner(name, mixture.name, strength(able[name], coins), len(able), lead, TAIL)
 
     def _is_tied(self) -> bool:
-        """True if the references answer in steps, some with certainty."""
+        """True if the references answer in steps: some with certainty, or most records as another is answered."""
         target, remainder = in_target_place(self.views, self.labels, int(self.targets[0]))
-        return reading.step(target, remainder, "auto") is not None
+        if reading.step(target, remainder, "auto") is not None:
+            return True
+        values, _ = reading.confidences(target, remainder, "auto")
+        return len(np.unique(np.asarray(values[0], np.float64).round(_DIGITS))) < _DISTINCT * values.shape[1]
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""

@@ -97,6 +97,15 @@ def test_a_mixture_with_a_learned_score_has_to_lead_rmia_where_outputs_are_tied(
         assert winner.usual == usual
 
 
+def test_answers_in_steps_are_tied_without_a_certain_one() -> None:
+    outputs, coins, labels = rounded(0.05)
+    unsure = 0.3 + 0.4 * outputs
+    smooth = unsure + 1e-3 * np.random.default_rng(5).random(outputs.shape)
+    for shown, is_tied in ((unsure, True), (smooth, False)):
+        _, references = view_of(shown / shown.sum(-1, keepdims=True), coins, labels)
+        assert _contest.Contest(views=references, labels=labels, targets=np.arange(4))._is_tied() == is_tied
+
+
 def test_the_area_decides_where_tied_outputs_leave_the_same_at_few_false_positives(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs, coins, labels = top_labels(3)
     coins[:] = coins[1]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
 
 import audit
 from audit.core.errors import DataError
@@ -71,6 +73,44 @@ def test_turned_and_scaled_images_are_asked_about(name: str, change: Callable) -
     images = (images - images.mean(axis=0)) / images.std(axis=0)
     preflight = check(fit(images[:RECORDS], labels[:RECORDS]), change(images), labels).report.mechanisms[0].preflight
     assert preflight is not None and name in preflight.question, preflight
+
+
+class Places(torch.nn.Module):
+    """Adds up the meaning of words, which their place weighs."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        weights = 1 + 0.6 * torch.sin(2.0 * torch.arange(tokens.shape[1]))
+        meaning = (torch.where(tokens > 0, torch.cos(1.7 * tokens), torch.zeros(())) * weights).sum(dim=1)
+        return 3 * torch.stack([-meaning, meaning], dim=1)
+
+
+def test_padding_at_the_other_end_that_keeps_most_answers_right_is_asked_about() -> None:
+    draw = np.random.default_rng(3)
+    tokens = draw.integers(2, 40, size=(2 * RECORDS, 10))
+    tokens[np.arange(10) >= draw.integers(4, 10, size=(2 * RECORDS, 1))] = 0
+    labels = draw.binomial(1, Places()(torch.as_tensor(tokens)).softmax(dim=1)[:, 1].numpy())
+    moved = np.take_along_axis(tokens, np.argsort(tokens > 0, axis=1, kind="stable"), axis=1)
+    for given, words in ((tokens, ""), (moved, "padding of x last")):
+        preflight = check(Places(), given, labels).report.mechanisms[0].preflight
+        assert preflight is not None and preflight.members is not None and preflight.members > 0.75
+        assert words in preflight.question and bool(words) == bool(preflight.question), preflight
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 5, 5)], ids=["columns", "images"])
+def test_statistics_of_other_records_that_keep_answers_right_are_asked_about(shape: tuple[int, ...]) -> None:
+    draw = np.random.default_rng(5)
+    labels = draw.integers(2, size=2 * RECORDS)
+    inputs = 1.2 * draw.normal(size=(2, *shape))[labels] + draw.normal(size=(2 * RECORDS, *shape))
+    others = (0, *range(2, inputs.ndim))
+    inputs = (inputs - inputs.mean(axis=others, keepdims=True)) / inputs.std(axis=others, keepdims=True)
+    classifier = LogisticRegression(C=1e4).fit(inputs[:RECORDS].reshape(RECORDS, -1), labels[:RECORDS])
+    sizes = (1, shape[0], *[1] * (len(shape) - 1))
+    moved = (inputs + 0.6 * draw.normal(size=sizes)) * np.exp(0.3 * draw.normal(size=sizes))
+    for given, is_asked in ((inputs, False), (moved, True)):
+        result = check(lambda batch: classifier.predict_proba(batch.reshape(len(batch), -1)), given, labels)
+        preflight = result.report.mechanisms[0].preflight
+        assert preflight is not None and preflight.members is not None and preflight.members > 0.85
+        assert ("x standardised by these records" in preflight.question) == is_asked, preflight
 
 
 def test_a_model_that_learned_next_to_nothing_is_asked_about_and_keeps_its_figures() -> None:

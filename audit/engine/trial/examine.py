@@ -8,6 +8,7 @@ moved off its starting value, so that a head which starts at zero hides nothing.
 from __future__ import annotations
 
 import copy
+import pickle
 from dataclasses import dataclass, replace
 
 import torch
@@ -92,12 +93,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     refuse_parts(module)
     if private:
         refuse_mixing_layers(module)
-    try:
-        trial = copy.deepcopy(module)
-    except CODE_ERRORS as error:
-        raise ConfigError(
-            f"the model ({type(module).__name__}) cannot be copied, as many models at once need it: {error}"
-        ) from error
+    trial = _copy(module)
     move(trial, Seed(0).child("examine"))
     records = probe.inputs.clone()  # a model may write into them
     buffers = {name: (value, value.clone()) for name, value in _buffers(trial).items()}
@@ -123,6 +119,28 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
             "one record's gradient bounds its influence; look for operations over the batch axis in its forward()"
         )
     return Behaviour(draws=draws, stateful=stateful, mixes=dependence)
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    """Return a deep copy; raise `ConfigError` with the name of the attribute that cannot be copied."""
+    try:
+        return copy.deepcopy(module)
+    except (*CODE_ERRORS, pickle.PickleError) as error:
+        raise ConfigError(
+            f"the model ({type(module).__name__}) cannot be copied, as many models at once need it: {error}"
+            f"{_name_uncopied(module)}; make it in forward(), or at the head of the model's file"
+        ) from error
+
+
+def _name_uncopied(module: nn.Module) -> str:
+    for path, layer in module.named_modules():
+        for name, value in vars(layer).items():
+            try:
+                copy.deepcopy(value)
+            except (*CODE_ERRORS, pickle.PickleError):
+                if not name.startswith("_modules"):  # its own layers are looked at one by one
+                    return f" ('{name}' of {layer_title(path, layer)})"
+    return ""
 
 
 def move(module: nn.Module, seed: Seed) -> None:

@@ -1,7 +1,8 @@
-"""Readings of x that the model's answers fit far better: columns or axes in another order, another scale.
+"""Readings of x that the model's answers fit better: columns or axes in another order, another scale, padding elsewhere.
 
 A model is right on its training records as it was given them. Readings are found on some of the members and judged on others.
-They are asked about, never refused: a model that learned next to nothing fits one of many by accident.
+They are asked about, never refused: a model that learned next to nothing fits one of many by accident. Of a model that is
+mostly right, a reading is asked about that is better record by record, by more than chance.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from audit.experiment.external.external_models import read_again
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.line.preflight import area
 from audit.experiment.line.side_agreement import FAR, Agreement, compare_classes, compare_ranks
+from audit.stats.bounds.binomial import upper_tail
 from audit.stats.scoring.signals import cross_entropy
 
 _POOR, _SEARCH = 1 - FAR, 0.5  # agreement with y on members below which readings are tried, and orders of columns searched for
 _FITS = 0.5  # agreement of a reading that is asked about
 _CERTAIN, _FEWEST = 6.0, 40  # deviations of the agreement, and records on which it is judged
-_SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS = 48, 256, 20
+_BETTER, _LEVEL, _FALL, _ERRORS = 0.03, 1e-4, 0.85, 3.0  # of a model that is mostly right: see _is_better
+_LEAST_SCALE, _LARGEST_SCALE, _SCALED = 0.25, 4.0, 0.8  # of columns, and the share of them, that someone has standardised
+_SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS, _MOST_CHANNELS = 48, 256, 20, 4
 Reading = Callable[[Array], Array]
 Ask = Callable[[Array, Array], Answers]
 """From inputs and rows of the records with their y to answers."""
@@ -43,26 +47,103 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
     inputs, members = evidence.records, np.flatnonzero(evidence.included)
     own = _agree(answers, members)
     is_read = isinstance(inputs, np.ndarray) and inputs.ndim in (2, 3, 4) and inputs.dtype.kind in "fiu"
-    if own is None or own.strength > _POOR or not is_read or len(members) < 2 * _FEWEST:
+    if own is None or not is_read or len(members) < 2 * _FEWEST:
         return None
+    inputs = np.asarray(inputs)
 
     def ask(records: Array, rows: Array) -> Answers:
         return read_again(target, records, evidence.labels[rows], np.asarray(answers.labels)[rows], names)
 
     order = np.random.default_rng(0).permutation(members)
     search_rows, test_rows = order[: min(_SEARCH_ROWS, len(order) // 2)], order[len(order) // 2 :][:_TEST_ROWS]
-    base, best = _agree(answers, test_rows), None
-    for name, read in _readings(np.asarray(inputs), search_rows if own.strength < _SEARCH else None, ask):
-        agreement = _try(ask, read(np.asarray(inputs)[test_rows]), test_rows)
-        if base is None or agreement is None or agreement.strength <= max(_FITS, _CERTAIN * agreement.deviation):
-            continue
-        if agreement.strength > (max(base.strength, 0.0) + FAR if best is None else best[1].strength):
-            best = name, agreement, read
+    if own.strength > _POOR:
+        best = _find_better(answers, inputs, order[:_TEST_ROWS], ask)
+    else:
+        readings = _readings(inputs, search_rows if own.strength < _SEARCH else None, ask)
+        best = _find_far_better(_agree(answers, test_rows), readings, inputs[test_rows], test_rows, ask)
     if best is None:
         return None
     everyone = np.arange(len(evidence.included))
-    whole = ask(best[2](np.asarray(inputs)), everyone)
+    whole = ask(best[1](inputs), everyone)
     return TriedReading(name=best[0], fit=_fit(whole, members), auc=area(_losses(whole), np.asarray(evidence.included, bool)))
+
+
+def _find_far_better(
+    base: Agreement | None, readings: Iterator[tuple[str, Reading]], inputs: Array, rows: Array, ask: Ask
+) -> tuple[str, Reading] | None:
+    """Return the name and the reading that answers agree with far better; None if they do with none."""
+    best, strength = None, max(0.0 if base is None else base.strength, 0.0) + FAR
+    for name, read in readings:
+        answers = _try(ask, read(inputs), rows)
+        agreement = None if answers is None else _agree(answers, np.arange(len(rows)))
+        if base is None or agreement is None or agreement.strength <= max(_FITS, _CERTAIN * agreement.deviation):
+            continue
+        if agreement.strength > strength:
+            best, strength = (name, read), agreement.strength
+    return best
+
+
+def _find_better(answers: Answers, inputs: Array, rows: Array, ask: Ask) -> tuple[str, Reading] | None:
+    """Return the name and the reading with the smallest losses of those that are better record by record; None if none is."""
+    base, best, least = _take(answers, rows), None, np.inf
+    readings = [(name, read, False) for name, read in _readings(inputs, None, ask)] if _has_room(base) else []
+    for name, read, keeps_scale in [*_standardise(inputs), *readings]:
+        other = _try(ask, read(inputs[rows]), rows)
+        if other is None or not _is_better(base, other, by_loss=keeps_scale):
+            continue
+        if _losses(other).mean() < least:
+            best, least = (name, read), _losses(other).mean()
+    return best
+
+
+def _has_room(answers: Answers) -> bool:
+    """Return whether enough answers are wrong for another reading to be better."""
+    return answers.logits is not None and float((_hits(answers)).mean()) < 1 - _BETTER
+
+
+def _is_better(base: Answers, other: Answers, *, by_loss: bool) -> bool:
+    """Return whether answers are right more often record by record, or losses clearly and consistently smaller.
+
+    The last is not asked of readings that stretch x, which lower losses of any model that is not sure enough.
+    """
+    if base.logits is not None and other.logits is not None:
+        hits, other_hits = _hits(base), _hits(other)
+        gained, lost = int((other_hits & ~hits).sum()), int((hits & ~other_hits).sum())
+        if gained - lost > _BETTER * len(hits) and upper_tail(gained, gained + lost, 0.5) < _LEVEL:
+            return True
+    if not by_loss:
+        return False
+    losses, other_losses = (_bound(answers) for answers in (base, other))
+    fall = losses - other_losses
+    error = float(fall.std()) / np.sqrt(len(fall))
+    return bool(fall.mean() > _ERRORS * error and other_losses.mean() < _FALL * losses.mean())
+
+
+def _standardise(inputs: Array) -> Iterator[tuple[str, Reading, bool]]:
+    """Yield x that someone has standardised, by other records than these, standardised by these."""
+    if inputs.dtype.kind != "f":
+        for name, read in _read_tokens(inputs):
+            if name.startswith("padding"):
+                yield name, read, True
+        return
+    axes = [axis for axis in (1, inputs.ndim - 1) if inputs.ndim == 2 or inputs.shape[axis] <= _MOST_CHANNELS]
+    for axis in dict.fromkeys(axes):
+        others = tuple(place for place in range(inputs.ndim) if place != axis)
+        means, spreads = (np.asarray(part(axis=others, keepdims=True)) for part in (inputs.mean, inputs.std))
+        is_constant = spreads < 1e-6 * spreads.max()
+        is_usual = (np.abs(means) < _LARGEST_SCALE) & (spreads > _LEAST_SCALE) & (spreads < _LARGEST_SCALE)
+        if is_constant.all() or is_usual[~is_constant].mean() < _SCALED:
+            continue
+        scale = np.exp(np.log(spreads[~is_constant]).mean())  # that of x as a whole is kept
+        yield (
+            "x standardised by these records",
+            partial(_rescale, means=means, spreads=np.where(is_constant, 1, spreads / scale)),
+            True,
+        )
+
+
+def _rescale(inputs: Array, means: Array, spreads: Array) -> Array:
+    return np.asarray((inputs - means) / spreads, inputs.dtype)
 
 
 def with_input_reading(result: Preflight, reading: TriedReading | None) -> Preflight:
@@ -90,9 +171,11 @@ def _readings(inputs: Array, rows: Array | None, ask: Ask) -> Iterator[tuple[str
         return
     means, spreads = inputs.mean(axis=0), inputs.std(axis=0)
     yield "x less its mean, divided by its deviation", lambda x: (x - means) / np.where(spreads > 0, spreads, 1)
-    yield "x / 255", lambda x: x / 255
-    yield "255 x", lambda x: x * 255
-    yield "2 x - 1", lambda x: 2 * x - 1
+    if inputs.max() > 1:
+        yield "x / 255", lambda x: x / 255
+    elif inputs.min() >= 0:
+        yield "255 x", lambda x: x * 255
+        yield "2 x - 1", lambda x: 2 * x - 1
     if inputs.ndim == 2:
         yield "columns of x one to the left", lambda x: np.roll(x, -1, axis=1)
         yield "columns of x one to the right", lambda x: np.roll(x, 1, axis=1)
@@ -144,9 +227,9 @@ def _search_order(inputs: Array, rows: Array, ask: Ask) -> Array:
     return order
 
 
-def _try(ask: Ask, inputs: Array, rows: Array) -> Agreement | None:
+def _try(ask: Ask, inputs: Array, rows: Array) -> Answers | None:
     try:
-        return _agree(ask(inputs, rows), np.arange(len(rows)))
+        return ask(inputs, rows)
     except AuditError:  # as above
         return None
 
@@ -168,7 +251,20 @@ def _losses(answers: Answers) -> Array:
     return np.asarray((np.asarray(answers.errors) ** 2).sum(axis=1))
 
 
+def _bound(answers: Answers) -> Array:
+    """Return losses, those of classes bounded, so that no single one decides."""
+    return np.minimum(_losses(answers), np.log(100)) if answers.logits is not None else _losses(answers)
+
+
+def _take(answers: Answers, rows: Array) -> Answers:
+    """Return the answers for some records alone."""
+    parts = (None if values is None else np.asarray(values)[rows] for values in (answers.logits, answers.errors, answers.labels))
+    return Answers(**dict(zip(("logits", "errors", "labels"), parts, strict=True)))
+
+
+def _hits(answers: Answers) -> Array:
+    return np.asarray(np.asarray(answers.logits).argmax(axis=1) == np.asarray(answers.labels))
+
+
 def _fit(answers: Answers, rows: Array) -> float | None:
-    if answers.logits is None:
-        return None
-    return float((answers.logits[rows].argmax(axis=1) == np.asarray(answers.labels)[rows]).mean())
+    return None if answers.logits is None else float(_hits(answers)[rows].mean())
