@@ -85,14 +85,14 @@ def _find_far_better(
 
 def _find_better(answers: Answers, inputs: Array, rows: Array, ask: Ask) -> tuple[str, Reading] | None:
     """Return the name and the reading with the smallest losses of those that are better record by record; None if none is."""
-    base, best, least = _take(answers, rows), None, np.inf
+    base, best, smallest = _take(answers, rows), None, np.inf
     readings = [(name, read, False) for name, read in _readings(inputs, None, ask)] if _has_room(base) else []
     for name, read, keeps_scale in [*_standardise(inputs), *readings]:
-        other = _try(ask, read(inputs[rows]), rows)
-        if other is None or not _is_better(base, other, by_loss=keeps_scale):
+        reread = _try(ask, read(inputs[rows]), rows)
+        if reread is None or not _is_better(base, reread, by_loss=keeps_scale):
             continue
-        if _losses(other).mean() < least:
-            best, least = (name, read), _losses(other).mean()
+        if _losses(reread).mean() < smallest:
+            best, smallest = (name, read), _losses(reread).mean()
     return best
 
 
@@ -101,22 +101,22 @@ def _has_room(answers: Answers) -> bool:
     return answers.logits is not None and float((_hits(answers)).mean()) < 1 - _BETTER
 
 
-def _is_better(base: Answers, other: Answers, *, by_loss: bool) -> bool:
+def _is_better(base: Answers, reread: Answers, *, by_loss: bool) -> bool:
     """Return whether answers are right more often record by record, or losses clearly and consistently smaller.
 
     The last is not asked of readings that stretch x, which lower losses of any model that is not sure enough.
     """
-    if base.logits is not None and other.logits is not None:
-        hits, other_hits = _hits(base), _hits(other)
-        gained, lost = int((other_hits & ~hits).sum()), int((hits & ~other_hits).sum())
-        if gained - lost > _BETTER * len(hits) and upper_tail(gained, gained + lost, 0.5) < _LEVEL:
+    if base.logits is not None and reread.logits is not None:
+        hits, read_hits = _hits(base), _hits(reread)
+        wins, failures = int((read_hits & ~hits).sum()), int((hits & ~read_hits).sum())
+        if wins - failures > _BETTER * len(hits) and upper_tail(wins, wins + failures, 0.5) < _LEVEL:
             return True
     if not by_loss:
         return False
-    losses, other_losses = (_bound(answers) for answers in (base, other))
-    fall = losses - other_losses
+    losses, read_losses = (_bound(answers) for answers in (base, reread))
+    fall = losses - read_losses
     error = float(fall.std()) / np.sqrt(len(fall))
-    return bool(fall.mean() > _ERRORS * error and other_losses.mean() < _FALL * losses.mean())
+    return bool(fall.mean() > _ERRORS * error and read_losses.mean() < _FALL * losses.mean())
 
 
 def _standardise(inputs: Array) -> Iterator[tuple[str, Reading, bool]]:
@@ -128,8 +128,8 @@ def _standardise(inputs: Array) -> Iterator[tuple[str, Reading, bool]]:
         return
     axes = [axis for axis in (1, inputs.ndim - 1) if inputs.ndim == 2 or inputs.shape[axis] <= _MOST_CHANNELS]
     for axis in dict.fromkeys(axes):
-        others = tuple(place for place in range(inputs.ndim) if place != axis)
-        means, spreads = (np.asarray(part(axis=others, keepdims=True)) for part in (inputs.mean, inputs.std))
+        mean_axes = tuple(place for place in range(inputs.ndim) if place != axis)
+        means, spreads = (np.asarray(part(axis=mean_axes, keepdims=True)) for part in (inputs.mean, inputs.std))
         is_constant = spreads < 1e-6 * spreads.max()
         is_usual = (np.abs(means) < _LARGEST_SCALE) & (spreads > _LEAST_SCALE) & (spreads < _LARGEST_SCALE)
         if is_constant.all() or is_usual[~is_constant].mean() < _SCALED:
@@ -258,7 +258,9 @@ def _bound(answers: Answers) -> Array:
 
 def _take(answers: Answers, rows: Array) -> Answers:
     """Return the answers for some records alone."""
-    parts = (None if values is None else np.asarray(values)[rows] for values in (answers.logits, answers.errors, answers.labels))
+    parts = (
+        None if values is None else np.asarray(values)[rows] for values in (answers.logits, answers.errors, answers.labels)
+    )
     return Answers(**dict(zip(("logits", "errors", "labels"), parts, strict=True)))
 
 
