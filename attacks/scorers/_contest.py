@@ -169,7 +169,7 @@ class Contest:
         if reading.step(target, remainder, "auto") is not None:
             return True
         values, _ = reading.confidences(target, remainder, "auto")
-        return len(np.unique(np.asarray(values[0], np.float64).round(_DIGITS))) < _DISTINCT * values.shape[1]
+        return bool(len(np.unique(np.asarray(values[0], np.float64).round(_DIGITS))) < _DISTINCT * values.shape[1])
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""

@@ -303,10 +303,11 @@ def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
 def _detach_computed(layer: nn.Module) -> None:
     """Detach what hooks of `layer` compute from its parameters before each call: only so can it be copied."""
     for hook in layer._forward_pre_hooks.values():
-        name = hook._tensor_name if isinstance(hook, prune.BasePruningMethod) else getattr(hook, "name", None)
-        value = vars(layer).get(name) if isinstance(hook, prune.BasePruningMethod | WeightNorm) else None
-        if isinstance(value, Tensor):
-            setattr(layer, name, value.detach())
+        if isinstance(hook, prune.BasePruningMethod | WeightNorm):
+            name = str(hook._tensor_name if isinstance(hook, prune.BasePruningMethod) else hook.name)
+            value = vars(layer).get(name)
+            if isinstance(value, Tensor):
+                setattr(layer, name, value.detach())
 
 
 def _is_label(value: Hashable) -> bool:
