@@ -258,10 +258,10 @@ def _bound(answers: Answers) -> Array:
 
 def _take(answers: Answers, rows: Array) -> Answers:
     """Return the answers for some records alone."""
-    parts = (
+    logits, errors, labels = (
         None if values is None else np.asarray(values)[rows] for values in (answers.logits, answers.errors, answers.labels)
     )
-    return Answers(**dict(zip(("logits", "errors", "labels"), parts, strict=True)))
+    return Answers(logits=logits, errors=errors, labels=labels)
 
 
 def _hits(answers: Answers) -> Array:
