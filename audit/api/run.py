@@ -140,7 +140,8 @@ class Launch:
 
         store = Store.start(self.folder, self.resolved.sha256, resume=self.resume)
         with log_in(store.folder / "audit.log") as close_log:
-            LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
+            name, digest = self.resolved.config.name, self.resolved.sha256
+            LOG.info("epsilon-audit %s, config %s, sha256 %s, started %s", __version__, name, digest, store.created)
             try:
                 report, outcomes, seconds = self._audit(store)
                 return self._write(report, outcomes, store, seconds, close_log)

@@ -43,14 +43,17 @@ def verify(
     if (source / "findings.json").is_file() and not (source / "report.json").is_file():
         raise ConfigError(f"'{source}' holds findings of a step or strategy, which no scores decide: run the check again")
     audit_report = load(source)
-    problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
+    problems, unchecked_words = _problems(source, audit_report)
+    problems += _signature_problems(source, key)
     numbers = check_numbers(source) if again else None
-    problems += numbers.problems if numbers is not None else []
-    unchecked_words = [] if numbers is None else _find_unchecked_words(audit_report, source, numbers.unread)
+    if numbers is not None:
+        problems += numbers.problems
+        unchecked_words += _find_unchecked_words(audit_report, source, numbers.unread)
     if as_json:
         answer = {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems}
         if numbers is not None:
             answer |= {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
+        if unchecked_words:
             answer |= {"not_checkable_without_a_signature": unchecked_words}
         print_json(answer)
     else:
@@ -58,6 +61,7 @@ def verify(
             print_plain(f"differs: {line}")
         if numbers is not None:
             print_plain(numbers.summary)
+        if unchecked_words:
             print_plain(f"not checkable without a signature: {'; '.join(unchecked_words)}")
         if key is None:
             print_plain("unsigned: shows only that the files agree")
@@ -117,7 +121,8 @@ def _find_unchecked_words(report: AuditReport, folder: Path, unread: Sequence[st
     return [*([f"figures of {EXTERNAL}"] * without_secret), *rows, *unread]
 
 
-def _problems(source: Path, audit_report: AuditReport) -> list[str]:
+def _problems(source: Path, audit_report: AuditReport) -> tuple[list[str], list[str]]:
+    """Return what differs, and what cannot be compared here."""
     import reports
     from reports.formats import json, pdf
 
@@ -128,23 +133,30 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
         problem = _compare(source, content, audit_report)
     else:
         problem = _compare(source, json.to_json(audit_report), None)
-    return [f"{source.name}: {problem}"] if problem else []
+    return ([f"{source.name}: {problem}"] if problem else []), []
 
 
-def _folder_problems(folder: Path, audit_report: AuditReport) -> list[str]:
-    """Return what differs from the checksums, what is no part of such a run, and pages that the report does not render to."""
+def _folder_problems(folder: Path, audit_report: AuditReport) -> tuple[list[str], list[str]]:
+    """Return what differs from checksums and from pages that the report renders to, or is no part of it; and what is unread.
+
+    Code of others that a config names as a format is not run: what may be its pages is unread.
+    """
     import reports
     from audit.execution import folder_contents, run_folder
 
     problems = run_folder.verify_folder(folder)
     differing = {line.partition(":")[0] for line in problems}
-    usual = reports.render(audit_report)
+    formats, of_others = folder_contents.find_formats(audit_report)
+    usual = reports.render(audit_report, formats)
     strange = folder_contents.find_strange(folder, audit_report, usual)
     further = _further_pages(folder, set(strange) - differing, audit_report)
     contents = {name: content for name, content in (usual | further).items() if name not in differing}
     pages = ((name, _compare(folder / name, content, audit_report)) for name, content in contents.items())
-    rest = ((name, words) for name, words in sorted(strange.items()) if name not in differing | set(further))
-    return problems + [f"{name}: {problem}" for name, problem in (*pages, *rest) if problem]
+    rest = {name: words for name, words in sorted(strange.items()) if name not in differing | set(further)}
+    others = [name for name, words in rest.items() if of_others and words == folder_contents.NO_PART]
+    unread = [f"{', '.join(others)}, perhaps of the format {' or '.join(of_others)}"] if others else []
+    named = ((name, words) for name, words in rest.items() if name not in others)
+    return problems + [f"{name}: {problem}" for name, problem in (*pages, *named) if problem], unread
 
 
 def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> dict[str, bytes]:

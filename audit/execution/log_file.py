@@ -26,7 +26,7 @@ def log_in(path: Path) -> Iterator[Callable[[], None]]:
     LOG.setLevel(logging.INFO)
     writer = _Writer(stream, path)
     formatter = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    formatter.converter = time.gmtime  # as the report's date: `audit verify` compares them
+    formatter.converter = time.gmtime  # as the report's date
     writer.setFormatter(formatter)
     LOG.addHandler(writer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from audit.experiment.external.inspection import Settings, inspect_scores
 from audit.experiment.line import again, consistency, folder_again, run_source
 from reports.formats.json import to_json
 from tests.reports.scored import scored_report
+from tests.tiny import CONFIG
 
 
 @functools.lru_cache
@@ -254,3 +257,38 @@ def test_a_federation_s_noise_and_coins_are_those_of_config_and_seed(tmp_path: P
     table.to_parquet(folder / "scores.parquet")
     shutil.rmtree(folder / "private")  # the coins that were stored
     assert any("coins of the seed" in line for line in lines(folder))
+
+
+PAGE = """
+class Page:
+    def render(self, report):
+        return {"summary.txt": report.title.encode()}
+
+
+PLUGIN = Page
+"""
+
+
+@pytest.mark.slow
+def test_a_run_with_few_formats_a_format_of_others_another_zone_and_a_fixed_date_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_page.py").write_text(PAGE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1900000000")
+    time.tzset()
+    (tmp_path / "tiny.yaml").write_text(CONFIG)
+    change = ["--set", "output.formats=[junit, 'own_page:Page']", "--set", "seed=5"]
+    assert answer(["run", str(tmp_path / "tiny.yaml"), "-q", "-o", str(tmp_path / "run"), *change]) in (0, 1, 3)
+    monkeypatch.setenv("TZ", "America/Caracas")
+    monkeypatch.delitem(sys.modules, "own_page")
+    time.tzset()
+    capsys.readouterr()
+    assert answer(["verify", str(tmp_path / "run"), "--recompute"]) == 0
+    assert "summary.txt, perhaps of the format own_page:Page" in capsys.readouterr().out
+    assert "own_page" not in sys.modules, "code that a stranger's folder names was run"
+    (tmp_path / "run" / "junit.xml").unlink()
+    assert answer(["verify", str(tmp_path / "run")]) == 1 and "junit.xml: missing" in capsys.readouterr().out
+    monkeypatch.undo()
+    time.tzset()

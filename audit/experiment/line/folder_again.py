@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ from audit.execution.run_folder import PRIVATE
 from audit.execution.store import Store
 from audit.experiment.line.run_source import Difference, RunSource
 
-LOG_START = r"(\S+ \S+),\d+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)"
-START_GAP = 120  # seconds between a report's time and the first line of its log
+LOG_START = r"\S+ \S+ INFO epsilon-audit (\S+), config .*, sha256 (\w+)(?:, started (\S+))?"
 _NAMED_CODE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_][\w.]*")
 _SCORED = "records references order columns"
 _FACTS = {
@@ -48,9 +46,8 @@ def differences(source: RunSource) -> Iterator[Difference]:
         ]  # fmt: skip
     path = folder / "audit.log"
     if first := re.match(LOG_START, path.read_text(encoding="utf-8") if path.is_file() else ""):
-        yield "provenance", [provenance.version, provenance.config_sha256], [first[2], first[3]]
-        times = [datetime.fromisoformat(text) for text in (report.created.rstrip("Z"), first[1])]  # both are UTC
-        yield "created", abs((times[0] - times[1]).total_seconds()) <= START_GAP, True
+        yield "provenance", [provenance.version, provenance.config_sha256], [first[1], first[2]]
+        yield "created", report.created, first[3] or report.created
     elif report.kind == "run":
         yield "audit.log: first line", "another", "version, config and time"
     keys = [
