@@ -35,7 +35,7 @@ from reports.formats._schema import (
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"
 READABLE = (WITHOUT_TYPES, SCHEMA)
-_SAME_LENGTH = ("RocCurve", "LimitCurve", "Trajectory", "BoundTrajectory", "FamilyTrajectory", "VoidTrajectory", "Evidence")
+_SAME_LENGTH = ("RocCurve", "LimitCurve", "Trajectory", "BoundTrajectory", "FamilyTrajectory", "VoidTrajectory")
 
 
 def upgrade(plain: dict[str, Any]) -> dict[str, Any]:
