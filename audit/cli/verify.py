@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as strict_json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,17 +146,31 @@ def _folder_problems(folder: Path, audit_report: AuditReport) -> tuple[list[str]
 
     problems = run_folder.verify_folder(folder)
     differing = {line.partition(":")[0] for line in problems}
-    formats, of_others = folder_contents.find_formats(audit_report)
+    formats, of_others = _find_formats(audit_report)
     usual = reports.render(audit_report, formats)
     strange = folder_contents.find_strange(folder, audit_report, usual)
     further = _further_pages(folder, set(strange) - differing, audit_report)
     contents = {name: content for name, content in (usual | further).items() if name not in differing}
     pages = ((name, _compare(folder / name, content, audit_report)) for name, content in contents.items())
     rest = {name: words for name, words in sorted(strange.items()) if name not in differing | set(further)}
-    others = [name for name, words in rest.items() if of_others and words == folder_contents.NO_PART]
-    unread = [f"{', '.join(others)}, perhaps of the format {' or '.join(of_others)}"] if others else []
-    named = ((name, words) for name, words in rest.items() if name not in others)
-    return problems + [f"{name}: {problem}" for name, problem in (*pages, *named) if problem], unread
+    foreign = [name for name, words in rest.items() if of_others and words == folder_contents.NO_PART]
+    unread = [f"{', '.join(foreign)}, perhaps of the format {' or '.join(of_others)}"] if foreign else []
+    strange_rows = ((name, words) for name, words in rest.items() if name not in foreign)
+    return problems + [f"{name}: {problem}" for name, problem in (*pages, *strange_rows) if problem], unread
+
+
+def _find_formats(report: AuditReport) -> tuple[list[str], list[str]]:
+    """Return the formats of this package that a folder has, by the config of a run, and those that are code of others."""
+    from audit.config import yaml_text
+    from audit.core.results import USUAL_FORMATS
+
+    config: Any = yaml_text.read(report.config)[0] if report.kind == "run" else None
+    section = config.get("output") if isinstance(config, dict) else None
+    listed = section.get("formats") if isinstance(section, dict) else None
+    formats = [str(name) for name in listed] if isinstance(listed, list) else list(USUAL_FORMATS)
+    return list(dict.fromkeys(["json", *(name for name in formats if ":" not in name)])), [
+        name for name in formats if ":" in name
+    ]
 
 
 def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> dict[str, bytes]:

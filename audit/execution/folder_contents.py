@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from audit.config import yaml_text
-from audit.core.results import USUAL_FORMATS, AuditReport
+from audit.core.results import AuditReport
 from audit.execution.run_folder import (
     EXTERNAL_SIGNATURE,
     EXTERNAL_SUMS,
@@ -42,15 +40,6 @@ def find_strange(folder: Path, report: AuditReport, pages: Iterable[str]) -> dic
     strange = {name: INTERRUPTED if name in (MANIFEST, LOCK) else NO_PART for name in files - own}
     folders = {name for name in paths.keys() - files if not any(file.startswith(f"{name}/") for file in files)}
     return strange | dict.fromkeys(folders, f"an empty folder; {NO_PART}")
-
-
-def find_formats(report: AuditReport) -> tuple[list[str], list[str]]:
-    """Return the formats of this package that a folder has, by the config of a run, and those that are code of others."""
-    config: Any = yaml_text.read(report.config)[0] if report.kind == "run" else None
-    output = config.get("output") if isinstance(config, dict) else None
-    names = output.get("formats") if isinstance(output, dict) else None
-    texts = [str(name) for name in names] if isinstance(names, list) else list(USUAL_FORMATS)
-    return list({"json": 0} | {name: 0 for name in texts if ":" not in name}), [name for name in texts if ":" in name]
 
 
 def find_missing(folder: Path, report: AuditReport) -> list[str]:
