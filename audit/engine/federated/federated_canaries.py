@@ -17,7 +17,8 @@ from audit.engine.federated.federated_clients import Workers
 from audit.engine.federated.gradient_canaries import PlantedGradients
 
 _CANARY_BATCH = 64
-_PLACES = 6  # decimal ones, about as many as single precision keeps
+_PLACES = [*(10.0**place for place in range(1, 7)), *(2.0**place for place in range(3, 20))]  # of single precision
+_SAMPLE = 500  # parameters, by which a place is chosen
 _UNIFORM = 0.15  # deviation of rests below which they are not uniform: theirs is 0.29
 OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
@@ -183,20 +184,23 @@ class CanaryClients:
 
 
 def low_digits(models: Tensor, columns: Tensor) -> Tensor:
-    """Return what is left of parameters `columns` beyond one decimal place, over its deviation, as wide as these.
+    """Return what is left of parameters `columns` beyond one decimal or binary place, over its deviation, as wide as these.
 
     Of the places it is the one with the least uniform rests: what is hidden behind the noise's digits. Zero for a model with
     rests that all look uniform, as those of noisy numbers do.
     """
-    places = torch.arange(1, _PLACES + 1, device=models.device).view(-1, 1, 1)
-    rests = models[:, columns].double() * 10.0**places
-    rests -= rests.round()
-    deviations = rests.std(dim=2, unbiased=False)
+    scales = torch.tensor(_PLACES, dtype=torch.float64, device=models.device)
+    sample = models[:, columns[:: max(1, len(columns) // _SAMPLE)]].double()
+    deviations = _rests(sample * scales.view(-1, 1, 1)).std(dim=2, unbiased=False)
     deviation, place = torch.where(deviations > 0, deviations, torch.inf).min(0)
-    rest = rests[place, torch.arange(len(models), device=models.device)] / deviation.unsqueeze(1)
     digits = torch.zeros_like(models)
-    digits[:, columns] = torch.where((deviation < _UNIFORM).unsqueeze(1), rest, 0.0).to(digits.dtype)
+    for row in (deviation < _UNIFORM).nonzero().flatten().tolist():
+        digits[row, columns] = (_rests(models[row, columns].double() * scales[place[row]]) / deviation[row]).to(digits.dtype)
     return digits
+
+
+def _rests(values: Tensor) -> Tensor:
+    return values - values.round()
 
 
 def padded_rows(client_rows: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:
