@@ -100,8 +100,8 @@ class CountProducts(RoundProducts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigitProducts(RoundProducts):
-    """Inner product of the lowest digits of each released model with the canary's direction: of those beyond the decimal or binary place
-    at which they look least like noise. A server may hide there what its noise covers elsewhere.
+    """Inner product of the lowest digits of each released model with the canary's direction: of those beyond the decimal or
+    binary place at which they look least like noise. A server may hide there what its noise covers elsewhere.
     """
 
     key = "digit_products"
