@@ -235,8 +235,8 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     if missing:
         raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
     hints = field_types(kind)
-    # of bets, stakes are one per attack, not per point
-    lengths = {name: len(item) - (name == "edges") for name, item in value.items() if isinstance(item, list) and name != "stakes"}
+    axes = {name: item for name, item in value.items() if isinstance(item, list) and name != "stakes"}  # these are per attack
+    lengths = {name: len(item) - (name == "edges") for name, item in axes.items()}
     if kind.__name__ in (*_SAME_LENGTH, "Histogram") and len(set(lengths.values())) > 1:
         raise DataError(
             f"{FILE}: {location} has {', '.join(f'{lengths[name]} {name}' for name in lengths)}; expected as many of each"
