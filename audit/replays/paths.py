@@ -15,6 +15,7 @@ from audit.replays.run import Program
 _RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
 _MOST_PATHS = 3  # near decisions, of a pair
 _PATHS = 8  # of a program that compares; half as many of one that releases several numbers
+_LONGEST = 24  # comparisons that are turned on a path, one after the other, so that it goes on
 _OUTCOMES = 12  # comparisons with an outcome that is changed, one at a time
 _FEW_RUNS = 12  # with another outcome, of each pair
 _MOST_NUMBERS = 8  # in the code, at which numbers are released
@@ -106,6 +107,8 @@ def far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: 
         replays.append(replay(program, sides, first))
         if not replays[-1].passes(claim):
             return replays
+    if compares and not decides:
+        replays += _longer_paths(program, attempt, claim)
     worst = max(replays, key=lambda attempt: attempt.size(claim))
     for place in range(_OUTCOMES if decides else 0):
         outcomes = _outcomes(worst.recording)
@@ -115,6 +118,27 @@ def far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: 
             replays.append(replay(program, worst.sides, program.run(worst.sides[0], recording)))
             worst = max(worst, replays[-1], key=lambda attempt: attempt.size(claim))
     return replays
+
+
+def _longer_paths(program: Program, attempt: Attempt, claim: ReplayClaim) -> Iterator[Attempt]:
+    """Yield replays on which the last comparison comes out otherwise, as long as the path grows by it.
+
+    A loop that ends at a comparison costs most where it ends late, which plain runs seldom do.
+    """
+    for _ in range(_LONGEST):
+        recording, length = attempt.recording, len(attempt.recording.releases)
+        places = [place for place, entry in enumerate(recording.releases) if entry.kind == EVENT]
+        row = recording.releases[places[-1]].rows.value.size - 1 if places else 0
+        terms = OutcomeLedger._flip(recording, places[-1], row, claim) if places else None
+        if terms is None:
+            return
+        first = program.run(attempt.sides[0], Recording(seed=recording.seed, schedule=recording.schedule, **terms))
+        attempt = replay(program, attempt.sides, first)
+        if len(attempt.recording.releases) <= length:
+            return
+        yield attempt
+        if not attempt.passes(claim):
+            return
 
 
 def _outcomes(recording: Recording, before: int | None = None) -> list[int]:

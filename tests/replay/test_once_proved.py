@@ -54,6 +54,16 @@ def _exact_after_a_rare_release(d: Any, rng: Any) -> list[float]:
     return [count, float(clip(d).sum() + (0.0 if count > 40 else rng.laplace(0, 20)))]
 
 
+def _compared_value(d: Any, rng: Any) -> Any:
+    """Releases the noisy count that crossed the threshold: late crossings cost more than the plain runs show."""
+    threshold = 5 + rng.laplace(0, 2)
+    for i in range(8):
+        count = float(np.sum(clip(d) > i) + rng.laplace(0, 4))
+        if count >= threshold:
+            return i, count
+    return None
+
+
 def _noise_after_a_release(d: Any, rng: Any) -> list[float]:
     count = float(len(d) + rng.laplace(0, 2))
     return [count, float(clip(d).sum() + rng.laplace(0, 10 if count > 12 else 20))]
@@ -180,6 +190,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "exact if all are equal": _exact_if_all_equal,
     "exact after a rare release": _exact_after_a_rare_release,
     "more after a release": _noise_after_a_release,
+    "the compared value": _compared_value,
     "thresholds without an end": _thresholds_without_end,
     "clusters from the first record": _clusters_from_the_first_record,
     "raw sum on a class": _in_class,
