@@ -31,7 +31,7 @@ COLUMNS = ("estimator", "members", "nonmembers", "epsilon", "nominal", "samples"
 DELTA, LEVEL = 1e-5, 0.05
 SIZES = tuple((size, size if step % 3 else round(0.78 * size)) for step, size in enumerate([*range(21, 500, 37), 500]))
 WORST = ((100, 100), (500, 500), (43, 43), (127, 99), (231, 231), (97, 122))
-SAMPLES = {"sequential": 2000, "clopper_pearson by split": 1000, "both_ends": 40_000}
+SAMPLES = {"sequential": 1000, "clopper_pearson by split": 1000, "both_ends": 40_000}
 SHARES = (1, 3)  # of the error budget, `both_ends` alone
 EPSILONS = {"both_ends": (0.0, 1.0, 3.0), "sequential": (2.5,), "clopper_pearson by split": (2.5,)}
 
