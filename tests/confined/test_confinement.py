@@ -89,6 +89,16 @@ def test_no_variable_but_the_listed_ones_is_passed_on(monkeypatch: pytest.Monkey
     }  # fmt: skip
 
 
+def test_a_file_that_python_imports_at_its_start_is_not_taken_from_a_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "a.csv").write_text("score,member\n1,0\n2,1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert len(read_table((tmp_path / "a.csv").read_bytes(), tmp_path / "a.csv")) == 2
+    assert not (tmp_path / "ran").exists()
+
+
 def test_every_number_of_a_system_call_is_that_of_this_machine() -> None:
     """The table is compared with the kernel's header, if the machine has it."""
     header = Path("/usr/include/asm-generic/unistd.h" if platform.machine() == "aarch64" else "/usr/include/asm/unistd_64.h")

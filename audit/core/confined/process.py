@@ -34,7 +34,9 @@ _SYSTEM = (
 
 def environment() -> dict[str, str]:
     """Return the variables of the process: those passed on, the import path, and few memory arenas, which count as used."""
-    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    folders = [os.path.abspath(entry) for entry in sys.path if entry]
+    # Python imports these names before the process is confined: one beside the user's files was named by nobody
+    path = os.pathsep.join(folder for folder in folders if not any(Path(folder).glob("*customize*")))
     return {
         **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
         "PATH": os.defpath,
