@@ -30,13 +30,14 @@ _SYSTEM = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system",
     "/sys/fs/cgroup", "/dev/null", "/dev/urandom", "/System", "/Library",
 )  # fmt: skip
+_AT_START = ("sitecustomize*", "usercustomize*")  # modules and packages that Python imports before the process is confined
 
 
 def environment() -> dict[str, str]:
     """Return the variables of the process: those passed on, the import path, and few memory arenas, which count as used."""
     folders = [os.path.abspath(entry) for entry in sys.path if entry]
-    # Python imports these names before the process is confined: one beside the user's files was named by nobody
-    path = os.pathsep.join(folder for folder in folders if not any(Path(folder).glob("*customize*")))
+    # one beside the user's files was named by nobody
+    path = os.pathsep.join(folder for folder in folders if not any(any(Path(folder).glob(name)) for name in _AT_START))
     return {
         **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
         "PATH": os.defpath,
