@@ -241,10 +241,11 @@ def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], 
     """Return the decisions that alter in what way the results of the data sets differ."""
     first, before = _difference(program, pair, outcomes)
     starts: list[int] = []
-    for place in range(0 if first is None else min(len(outcomes), _MOST_RUNS)):
+    decisions = [] if first is None else list(zip(outcomes, first.logs, strict=False))  # one data set may decide less often
+    for place, (outcome, logs) in enumerate(decisions[:_MOST_RUNS]):
         if len(starts) == _STARTS or _is_over(end):
             break
-        option = (outcomes[place] + 1) % len(first.logs[place]) if first is not None else 0
+        option = (outcome + 1) % len(logs)
         if _difference(program, pair, (*outcomes[:place], option, *outcomes[place + 1 :]))[1] != before:
             starts.append(place)
     return starts
