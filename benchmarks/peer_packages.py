@@ -133,7 +133,7 @@ def _leakpro(name: str, sources: Path, models: Models) -> tuple[Any, Callable[[i
     module = _loaded(root / "mia_attacks" / f"{name}.py", stand_ins)
 
     def store(target: int) -> SimpleNamespace:
-        by_index = {int(row): models.logits[row] for row in models.others(target)}
+        by_index = {int(row): models.logits[row] for row in models.other_models(target)}
         return SimpleNamespace(
             attack_cache_folder_path="",
             target_model_hash="",
@@ -146,7 +146,7 @@ def _leakpro(name: str, sources: Path, models: Models) -> tuple[Any, Callable[[i
 def _leakpro_attack(kind: type, module: Any, store: SimpleNamespace, models: Models, target: int, **settings: object) -> Any:
     """An attack of LeakPro before its `run_attack`, all records audited as if members, so that it keeps the scores of all."""
     module.ShadowModelHandler = lambda: store
-    remainder, count = models.others(target), len(models.labels)
+    remainder, count = models.other_models(target), len(models.labels)
     handler = SimpleNamespace(
         train_indices=np.arange(count),
         test_indices=np.arange(0),
@@ -170,7 +170,7 @@ def leakpro_lira(online: bool) -> Peer:
             attack = _leakpro_attack(module.AttackLiRA, module, store(target), models, target, online=online)
             attack.fix_var_threshold = 32  # as its preparation sets it
             attack.target_logits = attack.rescale_logits(models.logits[target].copy(), models.labels)
-            rows = [attack.rescale_logits(models.logits[row].copy(), models.labels) for row in models.others(target)]
+            rows = [attack.rescale_logits(models.logits[row].copy(), models.labels) for row in models.other_models(target)]
             attack.shadow_models_logits = np.array(rows)
             # the package stops at a record that all of its models, or none, trained on
             complete = attack.out_indices.any(axis=0) & ~(online & attack.out_indices.all(axis=0))
@@ -197,7 +197,7 @@ def leakpro_rmia(online: bool) -> Peer:
             attack.load_for_optuna = True  # the models exist
             attack.ground_truth_indices = models.labels
             attack.logits_theta = models.logits[target]
-            attack.logits_shadow_models = list(models.logits[models.others(target)])
+            attack.logits_shadow_models = list(models.logits[models.other_models(target)])
             attack.shadow_models = attack.logits_shadow_models
             np.random.seed(target)  # noqa: NPY002 - it draws its population from numpy's global stream
             attack.prepare_attack()
@@ -245,7 +245,7 @@ def guard_lira(fixed: bool) -> Peer:
         confidence = scaled_confidence(models.logits, models.labels)
 
         def score(target: int) -> Array:
-            remainder = models.others(target)
+            remainder = models.other_models(target)
             inside = np.where(models.included[remainder], confidence[remainder], np.nan)
             outside = np.where(models.included[remainder], np.nan, confidence[remainder])
             columns = {"score_orig": confidence[target]}
@@ -273,7 +273,7 @@ def guard_rmia(online: bool) -> Peer:
         probability = models.true_probability
 
         def score(target: int) -> Array:
-            remainder = models.others(target)
+            remainder = models.other_models(target)
             columns = {"score_orig": probability[target]}
             columns |= {f"score_ref_{place}": probability[row] for place, row in enumerate(remainder)}
             columns |= {f"member_ref_{place}": models.included[row] for place, row in enumerate(remainder)}
@@ -303,7 +303,7 @@ def tensorflow_privacy(form: str, **settings: object) -> Peer:
         formula = getattr(module, f"compute_score_{form}")
 
         def score(target: int) -> Array:
-            remainder = models.others(target)
+            remainder = models.other_models(target)
             columns, coins = confidence[remainder].T, models.included[remainder].T
             inside = [values[mask][:, None] for values, mask in zip(columns, coins, strict=True)]
             outside = [values[~mask][:, None] for values, mask in zip(columns, coins, strict=True)]
@@ -334,7 +334,7 @@ def sacro(mode: str, fix_variance: bool) -> Peer:
         confidence = np.array([[utils.logit(value) for value in line] for line in models.true_probability])
 
         def score(target: int) -> Array:
-            remainder = models.others(target)
+            remainder = models.other_models(target)
             rows = range(len(models.labels))
             without = {row: list(confidence[remainder, row][~models.included[remainder, row]]) for row in rows}
             inside = {row: list(confidence[remainder, row][models.included[remainder, row]]) for row in rows}

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from audit.config import load
+from audit.core.lower_bounds import read_epsilon
 from audit.core.results import MechanismResult
 from audit.execution.store import Store
 from audit.experiment.line import assemble, run
@@ -52,9 +53,9 @@ def main() -> None:
             claim = min((item.epsilon for item in result.claims), default=np.inf)
             attacks = [(game.name, attack) for game in result.games for attack in game.attacks]
             bounds = [(name, attack.scorer, bound) for name, attack in attacks for bound in attack.bounds]
-            above += sum(bound.epsilon > claim for _, _, bound in bounds)
+            above += sum(read_epsilon(bound) > claim for _, _, bound in bounds)
             total += len(bounds)
-            listed = ", ".join(f"{game}/{scorer}/{bound.estimator} {bound.epsilon:.2f}" for game, scorer, bound in bounds)
+            listed = ", ".join(f"{game}/{scorer}/{bound.estimator} {read_epsilon(bound):.2f}" for game, scorer, bound in bounds)
             outcome = result.outcome.value if result.outcome else "no claim"
             print(f"seed {seed} {result.name} (claim {claim:.2f}, {outcome}): {listed}", flush=True)
     print(f"{above} of {total} bounds lie above the claim over {seeds} seeds")

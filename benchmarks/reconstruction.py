@@ -50,7 +50,7 @@ class Problem:
 
     name: str
     inputs: Tensor
-    first_layer: Tensor
+    labels: Tensor
     targets: int
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
