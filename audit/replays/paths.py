@@ -129,7 +129,7 @@ def _longer_paths(program: Program, attempt: Attempt, claim: ReplayClaim) -> Ite
         recording, length = attempt.recording, len(attempt.recording.releases)
         places = [place for place, entry in enumerate(recording.releases) if entry.kind == EVENT]
         row = recording.releases[places[-1]].rows.value.size - 1 if places else 0
-        terms = OutcomeLedger._flip(recording, places[-1], row, claim) if places else None
+        terms = _flip(recording, places[-1], row, claim) if places else None
         if terms is None:
             return
         first = program.run(attempt.sides[0], Recording(seed=recording.seed, schedule=recording.schedule, **terms))
@@ -145,6 +145,28 @@ def _outcomes(recording: Recording, before: int | None = None) -> list[int]:
     """Return the outcomes of comparisons and choices, of the releases before one."""
     entries = recording.releases[:before]
     return [int(part) for entry in entries if entry.kind in (EVENT, CHOICE) for part in np.ravel(entry.output)]
+
+
+def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dict[str, Any] | None:
+    """Return what makes a comparison come out otherwise, None if it cannot, or only with at most the claimed delta."""
+    entry = recording.releases[place]
+    crossing = _threshold(recording, entry.rows, row)
+    if crossing is None:
+        outcomes = _outcomes(recording, place) + [int(output) for output in np.ravel(entry.output)[:row]]
+        return {"outcomes": [*outcomes, 1 - int(np.ravel(entry.output)[row])]}
+    draw, threshold = crossing
+    side = 1 if threshold > recording.draws[draw] else -1
+    value = _value_beyond(recording, draw, threshold, side, claim.delta)
+    return None if value is None else {"chosen": {**recording.chosen, draw: value}}
+
+
+def _value_beyond(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
+    """Return a value of a draw just beyond one, None if it has none there that is as likely as delta."""
+    law, value = recording.laws[draw], float(threshold + side * 1e-7 * (1 + abs(threshold)))
+    low, high = _RANGES[law]
+    tail = delta if law == "uniform" else 0.0
+    is_far = delta > 0 and law != "uniform" and abs(value) > recording.farthest(law, delta)
+    return value if low + tail < value < high - tail and not is_far else None
 
 
 class OutcomeLedger:
@@ -193,7 +215,7 @@ class OutcomeLedger:
                     self._take((entry.site, entry.offset), int(output))
                     key = (entry.site, entry.offset), 1 - int(output)
                     if key not in self._visits and key not in self.open_outcomes and key not in new:
-                        new |= {key: terms} if (terms := self._flip(recording, place, i, claim)) is not None else {}
+                        new |= {key: terms} if (terms := _flip(recording, place, i, claim)) is not None else {}
             elif entry.kind == CHOICE and entry.log_probabilities is not None:
                 self._take((entry.site, entry.offset), int(entry.output))
                 for option in self._options(entry, claim):
@@ -225,32 +247,10 @@ class OutcomeLedger:
                 rows = NoiseRows(value=entry.rows.value - number, index=entry.rows.index, weight=entry.rows.weight)
                 crossing = None if key in self._visits or key in self.open_outcomes else _threshold(recording, rows, 0)
                 self._visits.add(key)
-                if crossing is not None and (value := self._value_beyond(recording, *crossing, side, claim.delta)) is not None:
+                if crossing is not None and (value := _value_beyond(recording, *crossing, side, claim.delta)) is not None:
                     targets[key] = {"chosen": {**recording.chosen, crossing[0]: value}}
         return targets
 
     def _take(self, site: tuple[str, int], outcome: int) -> None:
         self._visits.add((site, outcome))
         self.open_outcomes.pop((site, outcome), None)
-
-    @staticmethod
-    def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dict[str, Any] | None:
-        """Return what makes a comparison come out otherwise, None if it cannot, or only with at most the claimed delta."""
-        entry = recording.releases[place]
-        crossing = _threshold(recording, entry.rows, row)
-        if crossing is None:
-            outcomes = _outcomes(recording, place) + [int(output) for output in np.ravel(entry.output)[:row]]
-            return {"outcomes": [*outcomes, 1 - int(np.ravel(entry.output)[row])]}
-        draw, threshold = crossing
-        side = 1 if threshold > recording.draws[draw] else -1
-        value = OutcomeLedger._value_beyond(recording, draw, threshold, side, claim.delta)
-        return None if value is None else {"chosen": {**recording.chosen, draw: value}}
-
-    @staticmethod
-    def _value_beyond(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
-        """Return a value of a draw just beyond one, None if it has none there that is as likely as delta."""
-        law, value = recording.laws[draw], float(threshold + side * 1e-7 * (1 + abs(threshold)))
-        low, high = _RANGES[law]
-        tail = delta if law == "uniform" else 0.0
-        is_far = delta > 0 and law != "uniform" and abs(value) > recording.farthest(law, delta)
-        return value if low + tail < value < high - tail and not is_far else None
