@@ -2,6 +2,7 @@
 
     python benchmarks/error_rates.py                    makes the rows that docs/evidence/tables/error-rates.csv lacks
     python benchmarks/error_rates.py --paths KEY ...    those of some paths only
+    python benchmarks/error_rates.py --audits 400 200   at most so many of nothing, and at the claim: a later call goes on
     python benchmarks/error_rates.py --write docs/evidence/calibration.md    the section "Error rates of each public path"
 
 An audit is the call that a user makes, with scores of a law whose epsilon is known. Sizes come from a fixed stream: new ones
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import error_rates_games
 import evidence_tables
 import numpy as np
 from page_sections import replace_section
@@ -141,56 +143,6 @@ def by_report(values: np.ndarray, included: np.ndarray, truth: float, index: int
     return any(bound.epsilon > truth for bound in report.mechanisms[0].bounds)
 
 
-def by_check(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
-    """`audit.check` of the losses of a model, which are the scores."""
-    losses = -values + values.max() + 1.0
-    result = audit.check(
-        loss_of=lambda rows: losses[np.asarray(rows)[:, 0].astype(int)],
-        members=np.flatnonzero(included)[:, None].astype(float),
-        nonmembers=np.flatnonzero(~included)[:, None].astype(float),
-        coins=included,
-        delta=DELTA,
-        quiet=True,
-    )
-    return result.bound is not None and result.bound.epsilon > truth
-
-
-def by_training(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
-    """`audit.check_training` of a system whose answers on a canary are randomised response on whether it was seen."""
-    rng = np.random.default_rng([31, index])
-    result = audit.check_training(
-        lambda records, seed: {int(row[0]) for row in records},
-        None,
-        np.arange(float(len(values)))[:, None],
-        epsilon=max(truth, 0.1),
-        score=lambda system, rows: answer_canaries([int(row[0]) in system for row in rows], truth, rng),
-        seed=index,
-    )
-    return result.bound is not None and result.bound.epsilon > truth
-
-
-def by_unlearning(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
-    """`audit.check_unlearning` where each forgotten canary leaves what randomised response says of the request."""
-    rng, kept = np.random.default_rng([37, index]), np.full((30, 1), -1.0)
-    result = audit.check_unlearning(
-        lambda records, seed: set(),
-        lambda system, request, data, seed: {int(row[0]) for row in request},
-        kept,
-        np.arange(float(len(values)))[:, None],
-        epsilon=max(truth, 0.1) / 2,  # of one request: two are compared
-        references=0,
-        score=lambda system, rows: answer_canaries([int(row[0]) in system for row in rows], truth, rng),
-        seed=index,
-    )
-    return result.bound is not None and result.bound.epsilon > truth
-
-
-def answer_canaries(is_in: list[bool], truth: float, rng: Rng) -> np.ndarray:
-    """Return a score of each canary: the right sign as often as pure epsilon-DP allows."""
-    right = rng.random(len(is_in)) < 1 / (1 + math.exp(-truth))
-    return np.where(right == np.array(is_in), 1.0, -1.0) * (1 + rng.random(len(is_in)))
-
-
 def by_delta(game: str) -> Wrong:
     """Return audits by `audit.delta_lower_bound` at half the true epsilon of pure randomised response."""
 
@@ -249,10 +201,9 @@ PATHS = {
     "secret_lower_bound": PublicPath(wrong=by_secrets, coins=True),
     "reconstruction_bound": PublicPath(wrong=by_answers, coins=True),
     "audit scores, two attacks": PublicPath(wrong=by_report, coins=True),
-    "audit.check_training": PublicPath(wrong=by_training, coins=True),
-    "audit.check_unlearning": PublicPath(wrong=by_unlearning, coins=True),
-    "audit.check, with coins": PublicPath(wrong=by_check, coins=True),
 }
+GAMES = error_rates_games.paths(TRAINING)
+PATHS |= {key: PublicPath(wrong=wrong, law=law, coins=True, draws=law != "flat") for key, (wrong, law) in GAMES.items()}
 
 
 def draw_memberships(path: PublicPath, sizes: tuple[tuple[int, int], ...], index: int, rng: Rng) -> np.ndarray:
@@ -298,11 +249,11 @@ def write_rows(rows: dict[tuple[str, str, str], tuple[int, int]]) -> None:
             writer.writerow([*key, audits, wrong, f"{100 * wrong / audits:.1f} %", f"{chance:.2g}"])
 
 
-def make_row(key: str, name: str, sizes: tuple[tuple[int, int], ...]) -> None:
-    """Make or continue one row."""
+def make_row(key: str, name: str, sizes: tuple[tuple[int, int], ...], most: tuple[int, int]) -> None:
+    """Make or continue one row, of at most so many audits of nothing, or at the claim."""
     path = PATHS[key]
     shown = "; ".join(f"{members} and {nonmembers}" for members, nonmembers in sizes) or "drawn"
-    place, wanted = (key, TRUTHS[name], shown), path.audits[name != "nothing"]
+    place, wanted = (key, TRUTHS[name], shown), min(path.audits[name != "nothing"], most[name != "nothing"])
     done, wrong = read_rows().get(place, (0, 0))
     while done < wanted:
         step = range(done, min(done + STEP, wanted))
@@ -330,12 +281,13 @@ def main() -> None:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--paths", nargs="*", default=list(PATHS), choices=list(PATHS))
+    parser.add_argument("--audits", nargs=2, type=int, default=(1000, 400), metavar=("NOTHING", "CLAIM"))
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     for key in options.paths:
         for name in ("nothing", PATHS[key].law):
             for sizes in ((), PATHS[key].worst) if PATHS[key].worst else ((),):
-                make_row(key, name, sizes)
+                make_row(key, name, sizes, tuple(options.audits))
     if options.write is not None:
         replace_section(options.write, TITLE, page())
         options.write.write_text(evidence_tables.fill(options.write), encoding="utf-8")

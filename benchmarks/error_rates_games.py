@@ -1,0 +1,271 @@
+"""Audits of `error_rates.py` that train, call a function, or make a whole report: each says whether it claims too much.
+
+A run trains models for one noisy step of which every record takes part, along directions that no data use: its epsilon is that
+of one Gaussian. If nothing is to leak, the noise is a million clips. All other systems answer by randomised response.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import audit
+from audit.core.claims import Outcome
+from audit.core.event_reading import noisy_steps
+from audit.core.events import Event
+from audit.core.seeds import Seed
+from audit.endpoint.canary_law import CanaryLaw
+from audit.experiment.external import canary_scores
+
+DELTA = 1e-5
+NEVER = 1e6  # clips of noise, of which nothing leaks
+MECHANISM_SAMPLES = 2000  # of which a third is searched
+TRANSCRIPTS, TRANSCRIPT_DELTA = 60, 0.05
+CANARIES = 40  # rows of a table
+
+Wrong = Callable[[np.ndarray, np.ndarray, float, int], bool]
+TRAINING = {"optimizer": "sgd", "learning_rate": 0.5, "sample_rate": 1.0, "steps": 1}
+FEDERATION = {"local_steps": 1, "local_batch": 5, "local_learning_rate": 0.2, "concentration": 0.3}
+INSIDE = {"access": "all_steps", "canaries": "dirac_gradient", "scorers": ["gradient_product"]}
+GAMES: dict[str, dict[str, Any]] = {
+    "one run": INSIDE | {"estimators": ["one_run", "fdp_rank"]},
+    "trials": INSIDE | {"count": 1, "runs": 24, "estimators": ["both_ends", "fdp_rank"]},
+    "first proof": INSIDE | {"count": 1, "runs": 24, "stopping": "first_proof", "estimators": ["sequential"]},
+    "outputs": {
+        "access": "final_model",
+        "canaries": "mislabelled",
+        "references": 4,
+        "scorers": ["loss", "lira"],
+        "estimators": ["one_run"],
+    },
+    "attribute": {
+        "access": "final_model",
+        "canaries": {"kind": "redrawn_attribute", "attribute": "label"},
+        "references": 4,
+        "scorers": [{"kind": "offset", "online": False}],
+        "estimators": [{"kind": "one_run_secrets", "conversion": "group"}],
+    },
+    "candidates": {
+        "access": "all_steps",
+        "canaries": {"kind": "candidate_gradients", "candidates": 4},
+        "scorers": ["gradient_product"],
+        "estimators": ["reconstruction", {"kind": "reconstruction", "family": "dp_sgd"}],
+    },
+    "federated": {
+        "access": "released_models",
+        "adjacency": "zero_out",
+        "canaries": "signed_cosine",
+        "scorers": ["model_product"],
+        "estimators": ["one_run", "fdp_rank"],
+    },
+}
+
+
+def by_run(name: str) -> Wrong:
+    """Return audits by `audit.run` of one game, in which a bound above the accountant's claim says too much."""
+
+    def wrong(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+        noise: dict[str, Any] = {"noise_multiplier": 1.0 if truth else NEVER, "clip_norm": 1.0}
+        kind: dict[str, Any] = {"kind": "dp_sgd"}
+        if name == "federated":
+            kind = {"kind": "federated", "clients": 10, "noise": "central", "trainer": {"kind": "federated", **FEDERATION}}
+        settings = {
+            "version": 1,
+            "name": "rates",
+            "title": "rates",
+            "seed": index + 1_000_000 * (truth == 0),
+            "delta": DELTA,
+            "confidence": 0.95,
+            "data": {"kind": "digits", "train": 60, "pool": 400, "test": None},
+            "model": {"kind": "mlp", "hidden": [32]},
+            "training": TRAINING,
+            "mechanisms": [{"name": "noisy", **kind, **noise}],
+            "games": [{"name": name.replace(" ", "-"), "count": len(included), **GAMES[name]}],
+            "accountants": ["pld"],
+            "certificates": 0,
+            "execution": {"models_per_job": 8} if name == "first proof" else {},
+        }
+        judged = [row for row in audit.run(settings).mechanisms if row.claims]
+        assert judged and not any(row.outcome is Outcome.INVALID for row in judged), "no claim was judged"
+        return any(row.outcome is Outcome.VIOLATED for row in judged)
+
+    return wrong
+
+
+def by_check(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.check` of the losses of a model, which are the scores."""
+    losses = -values + values.max() + 1.0
+    result = audit.check(
+        loss_of=lambda rows: losses[np.asarray(rows)[:, 0].astype(int)],
+        members=np.flatnonzero(included)[:, None].astype(float),
+        nonmembers=np.flatnonzero(~included)[:, None].astype(float),
+        coins=included,
+        delta=DELTA,
+        quiet=True,
+    )
+    return result.bound is not None and result.bound.epsilon > truth
+
+
+def by_training(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.check_training` of a system whose answers on a canary are randomised response on whether it was seen."""
+    rng = np.random.default_rng([31, index])
+    result = audit.check_training(
+        lambda records, seed: {int(row[0]) for row in records},
+        None,
+        np.arange(float(len(values)))[:, None],
+        epsilon=max(truth, 0.1),
+        score=lambda system, rows: answer_canaries([int(row[0]) in system for row in rows], truth, rng),
+        seed=index,
+    )
+    return result.bound is not None and result.bound.epsilon > truth
+
+
+def by_unlearning(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.check_unlearning` where each forgotten canary leaves what randomised response says of the request."""
+    rng, kept = np.random.default_rng([37, index]), np.full((30, 1), -1.0)
+    result = audit.check_unlearning(
+        lambda records, seed: set(),
+        lambda system, request, data, seed: {int(row[0]) for row in request},
+        kept,
+        np.arange(float(len(values)))[:, None],
+        epsilon=max(truth, 0.1) / 2,  # of one request: two are compared
+        references=0,
+        score=lambda system, rows: answer_canaries([int(row[0]) in system for row in rows], truth, rng),
+        seed=index,
+    )
+    return result.bound is not None and result.bound.epsilon > truth
+
+
+def by_references(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.check` of losses beside those of eight references, with coins."""
+    rng, count = np.random.default_rng([43, index]), len(values)
+    coins = rng.random((8, count)) < 0.5
+    losses = 5.0 - np.stack([answer_canaries(row, truth, rng) for row in coins])
+    own = 5.0 - answer_canaries(included, truth, rng)
+    order = np.concatenate([np.flatnonzero(included), np.flatnonzero(~included)])
+    result = audit.check(
+        loss_of=lambda rows: own[np.asarray(rows)[:, 0].astype(int)],
+        members=np.flatnonzero(included)[:, None].astype(float),
+        nonmembers=np.flatnonzero(~included)[:, None].astype(float),
+        coins=included,
+        references=audit.References(included=coins[:, order], losses=losses[:, order]),
+        delta=DELTA,
+        quiet=True,
+    )
+    return result.bound is not None and result.bound.epsilon > truth
+
+
+def by_canaries(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """Scores of planted texts through `audit endpoint`, `audit adapter` or a callback: coins of canaries, decoys and texts."""
+    rng, seed = np.random.default_rng([47, index]), Seed(index + 1_000_000 * (truth == 0))
+    canaries = CanaryLaw(count=len(values), decoys=20).draw(seed)
+    scores = answer_canaries(np.array([canary.included for canary in canaries]), truth, rng)
+    settings = audit.Settings(delta=DELTA, certificates=0, seed=index, claim_epsilon=truth)
+    coins = canary_scores.CoinKnowledge(commitment="opened")
+    report = canary_scores.inspect_canaries(scores, canaries, coins, settings, name="canaries")
+    return report.outcome is Outcome.VIOLATED
+
+
+def by_generator(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.check_generator` of a table that names each canary by randomised response on whether it was there."""
+    import pandas as pd
+
+    rng, random = np.random.default_rng([53, index]), np.random.default_rng
+    table = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    canaries = pd.DataFrame({"a": 5 + np.arange(float(CANARIES)), "b": rng.normal(size=CANARIES)})
+
+    def generate(records: Any, seed: int) -> Any:
+        is_in = canaries["a"].isin(records["a"]).to_numpy()
+        named = answer_canaries(is_in, truth, random([seed, index])) > 0
+        return pd.concat([table, canaries[named]], ignore_index=True)
+
+    result = audit.check_generator(generate, table, epsilon=max(truth, 0.1), canaries=canaries, references=4, seed=index)
+    return result.bound is not None and result.bound.epsilon > truth
+
+
+def by_mechanism(family: str | None) -> Wrong:
+    """Return audits by `audit.mechanism`: randomised response, or a Gaussian of mu 1 inside its family."""
+
+    def wrong(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+        def answer(data: Any, rng: np.random.Generator, size: int) -> Any:
+            if family:
+                return float(data) * (truth > 0) + rng.normal(size=size)
+            flips = rng.random(size) > 1 / (1 + math.exp(-truth))
+            return np.where(flips, 1.0 - data, data)
+
+        result = audit.mechanism(
+            answer,
+            epsilon=truth,
+            delta=DELTA if family else 0.0,
+            pairs=[(0.0, 1.0)],
+            adjacency="add_remove",
+            family=family,
+            samples=MECHANISM_SAMPLES,
+            seed=index,
+        )
+        return result.verdict.outcome is Outcome.VIOLATED
+
+    return wrong
+
+
+def by_steps(form: str, mechanism: Event) -> Wrong:
+    """Return audits by `audit.step_bound` of single steps: of two runs ("blind"), with the sampler seen, or by bets."""
+    steps = noisy_steps(mechanism)
+    assert steps is not None
+
+    def wrong(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+        rng = np.random.default_rng([59, index, int(truth == 0)])
+        held = np.repeat(rng.permutation(8) < 4, 50) if form != "bets" else np.ones(300, dtype=bool)
+        took = held & (rng.random(len(held)) < steps.sample_rate)
+        products = took * (truth > 0) + steps.noise_multiplier * rng.normal(size=len(held))
+        if form == "bets":  # a score of a step may follow all that was released before it
+            scores = products + 0.5 * np.concatenate([[0.0], np.cumsum(products)[:-1] / np.arange(1, len(held))])
+            trials: Any = audit.StepScores(values=scores, took_part=took)
+        else:
+            trials = audit.StepProducts(values=products, held=held, took_part=None if form == "blind" else took)
+        return audit.step_bound(trials, mechanism=mechanism, delta=DELTA).epsilon > truth
+
+    return wrong
+
+
+def by_transcripts(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit replay --transcripts`: the lower end for Laplace noise, of which delta at an epsilon is known."""
+    from audit.replays import transcript_bound
+    from audit.replays.run import Program
+
+    def answer(data: Any, rng: np.random.Generator) -> float:
+        return float(sum(data)) * (truth > 0) + rng.laplace(0.0, 1 / (truth or 1.0))
+
+    transcript_bound._FIRST = 5_000_011 + 10_000 * index  # the command's seeds, moved on
+    pair = ([1.0], [0.0])
+    bound = transcript_bound.bound_epsilon(Program(answer), pair, runs=TRANSCRIPTS, delta=TRANSCRIPT_DELTA)
+    exact = truth + 2 * math.log1p(-TRANSCRIPT_DELTA) if truth else 0.0  # delta = 1 - exp((e - epsilon) / 2)
+    return bound.lower > max(exact, 0.0) + 1e-9
+
+
+def answer_canaries(is_in: Any, truth: float, rng: np.random.Generator) -> np.ndarray:
+    """Return a score of each canary: the right sign as often as pure epsilon-DP allows."""
+    right = rng.random(len(is_in)) < 1 / (1 + math.exp(-truth))
+    return np.where(right == np.asarray(is_in), 1.0, -1.0) * (1 + rng.random(len(is_in)))
+
+
+def paths(mechanism: Event) -> Mapping[str, tuple[Wrong, str]]:
+    """Return each path with the law of a claim that is exactly true."""
+    rows: dict[str, tuple[Wrong, str]] = {
+        "audit.check_training": (by_training, "flat"),
+        "audit.check_unlearning": (by_unlearning, "flat"),
+        "audit.check, with coins": (by_check, "flat"),
+        "audit.check, with coins and references": (by_references, "flat"),
+        "audit endpoint, adapter and callback": (by_canaries, "flat"),
+        "audit.check_generator": (by_generator, "flat"),
+        "audit.mechanism": (by_mechanism(None), "flat"),
+        "audit.mechanism, gdp": (by_mechanism("gdp"), "gdp"),
+        "audit replay --transcripts": (by_transcripts, "flat"),
+        "step_bound, bets": (by_steps("bets", mechanism), "dp_sgd"),
+        "step_bound, sampling seen": (by_steps("seen", mechanism), "dp_sgd"),
+        "step_bound": (by_steps("blind", mechanism), "dp_sgd"),
+    }
+    return rows | {f"audit.run, {name}": (by_run(name), "gdp") for name in GAMES}
