@@ -83,6 +83,12 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
     return () if lead is None else (lead, *(answer for answer in candidates if answer is not lead))
 
 
+def strongest_word(mechanism: MechanismResult, game: GameResult) -> Strength:
+    """Return the word for what the attacks of one game showed, whatever they see."""
+    words = [answer.strength for answer in _answer_questions(replace(mechanism, games=(game,)))]
+    return min(words, key=list(Strength).index, default=Strength.VOID)
+
+
 def _name(answer: Answer) -> tuple[str, str]:
     return answer.game.name, answer.attack.scorer
 

@@ -22,6 +22,17 @@ class Strength(StrEnum):
     VOID = "no answer"
 
 
+# what an edition with coarser figures may say in place of each word: the same, or a word that says less and is true as well
+SAYS_NO_MORE = {
+    Strength.YES: (Strength.YES, Strength.AT_LEAST, Strength.TOO_FEW),
+    Strength.AT_LEAST: (Strength.AT_LEAST, Strength.TOO_FEW),
+    Strength.LITTLE: (Strength.LITTLE, Strength.AT_LEAST, Strength.TOO_FEW),
+    Strength.TOO_FEW: (Strength.TOO_FEW,),
+    Strength.NOT_SHOWN: (Strength.NOT_SHOWN, Strength.TOO_FEW),
+    Strength.VOID: (Strength.VOID,),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
     """Limits on how often an attack is right, beside how often guessing is.

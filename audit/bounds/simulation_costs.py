@@ -18,11 +18,12 @@ SECONDS = {
     "product_channel": (0.001, 0.02),
     "rank_exact": (0.002, 0.01),
     "reconstruction": (0.0002, 0.09),  # inside DP-SGD
-    "sequential": (0.008, 0.1),
+    "sequential": (0.006, 0.2),
 }
 UNKNOWN = (0.05, 0.05)
-TOGETHER = {"sequential": (0.0005, 1.8e-6)}  # of one test among many, and for each score, if an estimator plays them at once
+TOGETHER = {"sequential": (0.0003, 5e-6)}  # of one test among many, and for each score, if an estimator plays them at once
 SECONDS_A_SCORE = 2e-7  # of a test, for each further score
+SLOPES = {"sequential": 1e-5}  # the same, of bets in eight orders
 WHOLE = 10  # simulated audits to one whose bounds are made, and
 FEWEST_BOUNDS = 5  # so many of them whatever they take
 SIMULATING = ("both_ends", "fdp_rank", "gaussian")  # a bound draws more for a smaller significance: so many times as much at
@@ -45,7 +46,7 @@ def bound_seconds(estimator: Estimator, level: float) -> float:
 def claim_seconds(estimator: Estimator, scores: int, *, together: bool = False) -> float:
     """About how long one test of one claim takes, alone or as one of many audits."""
     kind = _kind(estimator)
-    alone = SECONDS.get(kind, UNKNOWN)[0], SECONDS_A_SCORE
+    alone = SECONDS.get(kind, UNKNOWN)[0], SLOPES.get(kind, SECONDS_A_SCORE)
     seconds, slope = TOGETHER.get(kind, alone) if together else alone
     return seconds + slope * scores
 

@@ -17,8 +17,10 @@ from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_c
 from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import AuditReport, Check, Coverage, MechanismResult
 from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
+from reports.answer import strongest_word
 from reports.editions.facts import AREAS, RATES, FigureCount
 from reports.formats.json import to_json
+from reports.strength import SAYS_NO_MORE
 
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
@@ -173,6 +175,28 @@ def _engagement(engagement: Engagement) -> Engagement:
 
 
 def _mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> MechanismResult:
+    edition = _coarse_mechanism(result, kind, facts)
+    games = [_say_no_more(edition, *pair, result) for pair in zip(edition.games, result.games, strict=True)]
+    return replace(edition, games=tuple(games))
+
+
+def _say_no_more(edition: MechanismResult, game: GameResult, full_game: GameResult, result: MechanismResult) -> GameResult:
+    """Return the game of an edition, its rate as unknown if by it the answer's word would say more than that of the report.
+
+    The proof is never larger than the report's, so that the word says less then. The wide limits are values of the same grids.
+    """
+    if strongest_word(edition, game) in SAYS_NO_MORE[strongest_word(result, full_game)]:
+        return game
+    (row,) = game.attacks
+    points = tuple(point if point.tpr is None else replace(point, lower=0.0, upper=1.0) for point in row.tpr_at)
+    guesses = None if row.guesses is None else replace(row.guesses, lower=0.0, upper=1.0)
+    roc = row.roc
+    if points and points[0].tpr is not None:
+        roc = _line(points[0], roc.confidence, roc.members, roc.nonmembers)
+    return replace(game, attacks=(replace(row, tpr_at=points, guesses=guesses, roc=roc),))
+
+
+def _coarse_mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> MechanismResult:
     return MechanismResult(
         name=result.name if kind == "run" else kind,
         mechanism=result.mechanism if kind == "run" else None,
@@ -333,7 +357,7 @@ def _guesses(attacks: Sequence[AttackResult], facts: FigureCount) -> GuessResult
         right=round(facts.near(best.right / max(best.secrets, 1), AREAS) * best.secrets),
         lower=facts.down(best.lower, AREAS),
         upper=facts.up(best.upper, AREAS),
-        baseline=facts.near(best.baseline, AREAS),
+        baseline=facts.up(best.baseline, AREAS),  # never 0, beside which any guess would seem to show something
         imputed=None,
         allowed=best.allowed,
     )

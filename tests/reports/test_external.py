@@ -14,8 +14,9 @@ import pytest
 import reports
 from audit import plugins
 from audit.core.claims import Outcome
-from audit.core.game_results import AttackResult
-from audit.core.lower_bounds import read_ceiling, read_epsilon
+from audit.core.game import Inclusion
+from audit.core.game_results import AttackResult, GameResult, GuessResult
+from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Check, Status
 from reports import answer, headline
@@ -24,7 +25,7 @@ from reports.editions.facts import AREAS, EPSILONS, RATES, FigureCount, epsilon_
 from reports.formats import pdf
 from reports.formats.json import from_json, to_json
 from reports.pages import consequences, cover, terms, verdict
-from reports.strength import Strength
+from reports.strength import SAYS_NO_MORE, Strength
 from tests.reports import sample
 from tests.reports.scored import scored_report
 
@@ -215,3 +216,54 @@ def test_coarse_figures_are_not_taken_for_few_records() -> None:
         assert verdict.word(item) == word
         assert "too few" not in " ".join((*verdict.sentences(edition, item), consequences.risk(item)))
         assert "records on each side" not in consequences.next_action(edition, None, item)
+
+
+def redrawn(report: AuditReport, rng: np.random.Generator) -> AuditReport:
+    """Return a report with other proofs, rates, areas and guesses of every attack, and now and then of a split."""
+
+    proofs = ([0.0, 0.004], [0.0, 0.3], [0.0, 0.3, 0.97, 1.02, 3.0])[rng.integers(3)]
+    power = rng.choice([1, 3, 6])
+
+    def limits() -> tuple[float, float]:
+        lower, upper = sorted(rng.random(2) ** power)
+        return float(lower), float(upper)
+
+    def attack(row: AttackResult, baseline: float) -> AttackResult:
+        points = []
+        for point in row.tpr_at:
+            lower, upper = limits()
+            points.append(replace(point, tpr=(lower + upper) / 2, lower=lower, upper=upper))
+        low, high = limits()
+        guesses = GuessResult(secrets=200, right=100, lower=low, upper=high, baseline=baseline, imputed=None, allowed=None)
+        bounds = tuple(
+            replace_figures(bound, float(rng.choice(proofs)), float(rng.choice([1.03, 4.2])))
+            for bound in row.bounds
+        )
+        area = float(rng.uniform(0.4, 0.6))
+        return replace(
+            row,
+            auc=area,
+            auc_lower=area - 0.1 * float(rng.random()),
+            tpr_at=tuple(points),
+            bounds=bounds,
+            guesses=guesses if baseline else None,
+        )
+
+    def game(row: GameResult) -> GameResult:
+        baseline = float(rng.choice([0, 0, 1 / 64, 0.24]))
+        rules = replace(row.game, inclusion=Inclusion(rng.choice(list(Inclusion))))
+        rules = replace(rules, choices=64, secret="label") if baseline else rules
+        return replace(row, game=rules, attacks=tuple(attack(item, baseline) for item in row.attacks))
+
+    return replace(report, mechanisms=tuple(replace(item, games=tuple(map(game, item.games))) for item in report.mechanisms))
+
+
+def test_the_word_of_an_edition_is_that_of_the_report_or_says_less() -> None:
+    """Whatever was shown: coarser figures and other false positive rates never make the answer say more, or exclude more."""
+    words: set[tuple[Strength, Strength]] = set()
+    for seed in range(60):
+        report = redrawn(sample.run(), np.random.default_rng(seed))
+        full, edition = (answer.answers(item)[0].strength for item in (report, external(report)))
+        assert edition in SAYS_NO_MORE[full], (seed, full, edition)
+        words.add((full, edition))
+    assert len({full for full, _ in words}) >= 4 and any(full is not edition for full, edition in words)
