@@ -236,8 +236,7 @@ def redrawn(report: AuditReport, rng: np.random.Generator) -> AuditReport:
         low, high = limits()
         guesses = GuessResult(secrets=200, right=100, lower=low, upper=high, baseline=baseline, imputed=None, allowed=None)
         bounds = tuple(
-            replace_figures(bound, float(rng.choice(proofs)), float(rng.choice([1.03, 4.2])))
-            for bound in row.bounds
+            replace_figures(bound, float(rng.choice(proofs)), float(rng.choice([1.03, 4.2]))) for bound in row.bounds
         )
         area = float(rng.uniform(0.4, 0.6))
         return replace(
