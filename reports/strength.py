@@ -23,7 +23,7 @@ class Strength(StrEnum):
 
 
 # what an edition with coarser figures may say in place of each word: the same, or a word that says less and is true as well
-SAYS_NO_MORE = {
+ALLOWED_WORDS = {
     Strength.YES: (Strength.YES, Strength.AT_LEAST, Strength.TOO_FEW),
     Strength.AT_LEAST: (Strength.AT_LEAST, Strength.TOO_FEW),
     Strength.LITTLE: (Strength.LITTLE, Strength.AT_LEAST, Strength.TOO_FEW),

@@ -20,7 +20,7 @@ from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
 from reports.answer import strongest_word
 from reports.editions.facts import AREAS, RATES, FigureCount
 from reports.formats.json import to_json
-from reports.strength import SAYS_NO_MORE
+from reports.strength import ALLOWED_WORDS
 
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
@@ -176,16 +176,18 @@ def _engagement(engagement: Engagement) -> Engagement:
 
 def _mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> MechanismResult:
     edition = _coarse_mechanism(result, kind, facts)
-    games = [_say_no_more(edition, *pair, result) for pair in zip(edition.games, result.games, strict=True)]
+    games = [_agree_with_report(edition, *pair, result) for pair in zip(edition.games, result.games, strict=True)]
     return replace(edition, games=tuple(games))
 
 
-def _say_no_more(edition: MechanismResult, game: GameResult, full_game: GameResult, result: MechanismResult) -> GameResult:
+def _agree_with_report(
+    edition: MechanismResult, game: GameResult, full_game: GameResult, result: MechanismResult
+) -> GameResult:
     """Return the game of an edition, its rate as unknown if by it the answer's word would say more than that of the report.
 
     The proof is never larger than the report's, so that the word says less then. The wide limits are values of the same grids.
     """
-    if strongest_word(edition, game) in SAYS_NO_MORE[strongest_word(result, full_game)]:
+    if strongest_word(edition, game) in ALLOWED_WORDS[strongest_word(result, full_game)]:
         return game
     (row,) = game.attacks
     points = tuple(point if point.tpr is None else replace(point, lower=0.0, upper=1.0) for point in row.tpr_at)

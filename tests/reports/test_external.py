@@ -25,7 +25,7 @@ from reports.editions.facts import AREAS, EPSILONS, RATES, FigureCount, epsilon_
 from reports.formats import pdf
 from reports.formats.json import from_json, to_json
 from reports.pages import consequences, cover, terms, verdict
-from reports.strength import SAYS_NO_MORE, Strength
+from reports.strength import ALLOWED_WORDS, Strength
 from tests.reports import sample
 from tests.reports.scored import scored_report
 
@@ -263,6 +263,6 @@ def test_the_word_of_an_edition_is_that_of_the_report_or_says_less() -> None:
     for seed in range(60):
         report = redrawn(sample.run(), np.random.default_rng(seed))
         full, edition = (answer.answers(item)[0].strength for item in (report, external(report)))
-        assert edition in SAYS_NO_MORE[full], (seed, full, edition)
+        assert edition in ALLOWED_WORDS[full], (seed, full, edition)
         words.add((full, edition))
     assert len({full for full, _ in words}) >= 4 and any(full is not edition for full, edition in words)
