@@ -13,6 +13,7 @@ from audit.checks import blind
 from audit.checks.blind_texts import text_features
 from audit.checks.membership import IMPLAUSIBLE, order_tail
 from audit.core.data import Array
+from audit.core.errors import DataError
 from audit.core.game import Game, Inclusion
 from audit.core.results import AuditReport, Check, Status
 from audit.endpoint.canary_files import TextCanary
@@ -22,6 +23,11 @@ from audit.stats.bounds import guess_split
 from audit.stats.sign_test import lower_tail
 
 DECOY_LEVEL = 1e-5
+_FEWEST, _AT_CHANCE = 80, 0.01
+_APART = (
+    "scores fall into two groups far apart, as of texts that were trained on and others, and the coins do not agree with them: "
+    "the coins are probably others than those planted, or in another order"
+)
 NO_COINS = (
     "No epsilon: nothing shows that coins decided who was included. Give the commitment that was published before the training "
     "(--commitment, from `audit canaries new`), or state it by --coins."
@@ -82,20 +88,30 @@ def examine_canaries(
     Args:
         columns: `(m,)` scores, decoys' among them, higher for those taken for members; or several such columns by name.
         canaries: the m canaries and decoys, in the same order.
+
+    Raises:
+        DataError: a column is not a number a canary.
     """
-    tables = columns if isinstance(columns, Mapping) else {"scores": columns}
+    tables = {
+        key: _demand_scores(key, column, len(canaries))
+        for key, column in (columns if isinstance(columns, Mapping) else {"scores": columns}).items()
+    }
     is_decoy = np.array([canary.decoy for canary in canaries])
     own = [canary for canary in canaries if not canary.decoy]
     included = np.array([canary.included for canary in own])
-    guard = blind.guard(text_features([canary.text for canary in own]), None, included, settings.stream.child("texts"))
+    features = text_features([canary.text for canary in own])
+    guard = blind.guard(features, None, included, settings.stream.child("texts"))
     order = order_tail(included)
     decoys = _judge_decoys(next(iter(tables.values())), is_decoy, canaries)
+    groups = _find_groups(next(iter(tables.values()))[~is_decoy], included)
+    text_groups = blind.NOT_RUN if groups is None else blind.guard(features, None, groups, settings.stream.child("groups"))
     doubts = [
         "texts alone tell included canaries from the others, so scores show how they were chosen" * guard.has_bias,
         "the coins, in the order of the file, are no independent fair ones" * (coins.are_stated and order < IMPLAUSIBLE),
         "too few canaries for the blind classifier, and no commitment"
         * (coins.declared and not coins.commitment and guard.auc is None),
         decoys[1] if coins.are_stated else "",
+        _APART * (coins.are_stated and groups is not None and not text_groups.has_bias),
     ]
     value = f"number of heads and of runs: p = {order:.2g}"
     checks = (
@@ -129,8 +145,42 @@ def examine_canaries(
         log_odds=coins.are_stated and not any(map(guess_split.has_long_lower_tail, tables.values())),
         doubt=next(filter(None, doubts), ""),
     )
-    own_columns = {key: np.asarray(column)[~is_decoy] for key, column in tables.items()}
+    own_columns = {key: column[~is_decoy] for key, column in tables.items()}
     return ScoredReport(report=judge_scores(own_columns, included, origin, settings), columns=own_columns, included=included)
+
+
+def _demand_scores(name: str, column: Array, count: int) -> Array:
+    """Return a column as `(count,)` float64, or raise `DataError`."""
+    values = np.asarray(column)
+    if values.shape != (count,) or values.dtype.kind not in "fiu":
+        raise DataError(
+            f"column '{name}' is {values.dtype} of shape {values.shape} for {count} canaries, decoys among them; expected one "
+            f"number a canary, in their order, ({count},)"
+        )
+    missing = np.flatnonzero(np.isnan(values))
+    if len(missing):
+        raise DataError(
+            f"column '{name}' is NaN for canary {missing[0] + 1} ({len(missing)} of {count}): score these canaries again, or "
+            "leave them out of the file"
+        )
+    return values.astype(np.float64)
+
+
+def _find_groups(values: Array, included: Array) -> Array | None:
+    """Return which scores are above a gap wider than the groups on both sides of it, if coins agree by chance alone; or None.
+
+    Scores of texts that were learnt by heart are such a group. Each holds a quarter of the canaries at least.
+    """
+    count, order = len(values), np.sort(values)
+    # shares of secrets that a model writes have few values; what is in no list of tokens has minus infinity
+    if count < _FEWEST or len(np.unique(order)) <= count / 2 or not np.isfinite(order).all():
+        return None
+    first = count // 4
+    cut = first + int(np.diff(order)[first - 1 : count - first].argmax())
+    is_above = values >= order[cut]
+    if order[cut] - order[cut - 1] <= max(values[is_above].std(), values[~is_above].std()):
+        return None
+    return is_above if lower_tail(-is_above.astype(np.float64), included) > _AT_CHANCE else None
 
 
 def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]) -> tuple[tuple[Check, ...], str]:
