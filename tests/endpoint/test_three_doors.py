@@ -86,7 +86,8 @@ class ChatServer(Stub):
         generator = torch.Generator().manual_seed(int(body.get("seed", 0)))
         written: list[int] = []
         steps = []
-        while len(written) < body["max_tokens"] and not bytes(written).endswith(b"</s>"):
+        most = min(body["max_tokens"], LENGTH - len(tokens))  # servers stop where the context ends
+        while len(written) < most and not bytes(written).endswith(b"</s>"):
             values = self.next_values(tokens + written)
             likeliest = values.topk(20)
             is_drawn = bool(body["temperature"])
