@@ -56,7 +56,10 @@ def test_groups_far_apart_that_coins_do_not_explain_invalidate_the_audit() -> No
 
 def test_groups_that_texts_explain_leave_the_audit_valid() -> None:
     kinds = np.random.default_rng(2).random(COUNT) < 0.5
-    canaries = [replace(canary, prefix=f"{'known' if kind else 'new'} {canary.prefix}") for canary, kind in zip(CANARIES, kinds, strict=True)]
+    canaries = [
+        replace(canary, prefix=f"{'known' if kind else 'new'} {canary.prefix}")
+        for canary, kind in zip(CANARIES, kinds, strict=True)
+    ]
     assert "coins are probably others" not in str(inspect(learn_by_heart(kinds), canaries))
 
 
@@ -65,6 +68,8 @@ def test_scores_of_one_group_are_never_taken_for_two() -> None:
     laws = ("normal", "standard_exponential", "standard_cauchy", "random")
     for seed in range(40):
         random = np.random.default_rng(seed)
-        canaries = [replace(canary, included=bool(coin)) for canary, coin in zip(CANARIES, random.random(COUNT) < 0.5)]
+        canaries = [
+            replace(canary, included=bool(coin)) for canary, coin in zip(CANARIES, random.random(COUNT) < 0.5, strict=True)
+        ]
         report = inspect(getattr(random, laws[seed % 4])(size=COUNT), canaries)
         assert "coins are probably others" not in str(report), seed
