@@ -153,18 +153,22 @@ def main() -> None:
 
 
 def _figures(table: Any, attack: str) -> str:
-    return " / ".join(f"{_row(table, attack, figure).mean:.3f}" for figure in FIGURES)
+    return " / ".join(f"{find_row(table, attack, figure).mean:.3f}" for figure in FIGURES)
 
 
-def _row(table: Any, attack: str, figure: str) -> Any:
+def find_row(table: Any, attack: str, figure: str) -> Any:
+    """Return the row of an attack and a figure."""
     return next(row for row in table if row.attack == attack and row.figure == figure)
 
 
 def _lead(table: Any, rival: str, figure: str) -> str:
-    """By how many standard errors `auto` is ahead of a rival."""
-    auto_row, rival_row = _row(table, "auto", figure), _row(table, rival, figure)
-    lead, error = auto_row.gap - rival_row.gap, max(auto_row.gap_error, rival_row.gap_error)
-    return "=" if lead == 0 and error == 0 else f"{lead / max(error, 1e-12):+.1f}"
+    return f"{lead(table, rival, figure):+.1f}".replace("+0.0", "=")
+
+
+def lead(table: Any, rival: str, figure: str) -> float:
+    """Return by how many standard errors `auto` is ahead of a rival."""
+    auto_row, rival_row = find_row(table, "auto", figure), find_row(table, rival, figure)
+    return (auto_row.gap - rival_row.gap) / max(auto_row.gap_error, rival_row.gap_error, 1e-12)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 
 from attacks.scorers import _contest, _elevation
 from attacks.scorers._contest import FOLDER, FORMULA, Contest, Winner, candidates, choose_mixture
+from attacks.scorers._formulas import Formulas
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences
@@ -38,7 +39,8 @@ class Auto:
 
     No choice asks for the target's coins, so it is a fixed function of what the references and the target show, and bounds
     on epsilon hold as they do for any fixed attack (docs/theory/choice.md, "An attack chosen on the references"). If the
-    references show nothing, because there is none or too few, a fixed attack is taken: the loss, RMIA or, of two, the mixture.
+    references show nothing, a fixed attack is taken: the loss without a reference, several formulas added up by rank of one,
+    the mixture of two, RMIA if a side has too few canaries.
 
     Attributes:
         online: use references that trained on the canary, too.
@@ -106,16 +108,13 @@ class Auto:
         members = coins.sum(axis=1)
         balance = np.minimum(members, coins.shape[1] - members)
         usable = np.flatnonzero(balance >= max(1, min(_SIDE, coins.shape[1] // 4)))
-        if self._offline(reference):
-            reason = f"{len(coins)} of at least {_elevation.FEWEST} references that it takes to see what lies above them"
-            return _fixed({"kind": "rmia", "online": False}, reason)
-        if len(coins) < 2 or not len(usable):
-            reason = "a single reference has no other to be attacked with" if len(coins) < 2 else "too few canaries on a side"
-            return _fixed({"kind": "rmia"}, f"{reason}, so none shows how strong an attack is")
+        if self._offline(reference) or len(coins) == 1:
+            return _formulas(len(coins), online=not self._offline(reference))
+        if not len(usable):
+            return _fixed({"kind": "rmia"}, "too few canaries on a side, so none shows how strong an attack is")
         if len(coins) < _contest.FEWEST:
-            reason = f"two of at least {_contest.FEWEST} references that it takes to see whether another attack is ahead"
             mixture = choose_mixture(reference)
-            return mixture.name, mixture, reason
+            return mixture.name, mixture, f"two of at least {_contest.FEWEST} references that show whether another is ahead"
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),
@@ -126,6 +125,14 @@ class Auto:
         if winner is None:
             return _fixed({"kind": "rmia"}, "no attack could be tried on the references")
         return winner.name, dict(candidates(reference, len(coins)))[winner.name], _evidence(winner, len(contest.targets))
+
+
+def _formulas(references: int, *, online: bool) -> tuple[str, Attack, str]:
+    attack = Formulas(online=online)
+    reason = f"{references} of at least {_elevation.FEWEST} references that it takes to see what lies above them"
+    if online:
+        reason = "a single reference has no other to be attacked with, so none shows how strong an attack is"
+    return attack.name, attack, reason
 
 
 def _evidence(winner: Winner, targets: int) -> str:

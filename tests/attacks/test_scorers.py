@@ -445,16 +445,26 @@ def test_errors_say_what_to_do() -> None:
 
 def test_auto_scores_as_the_attack_that_it_names() -> None:
     target, reference, _ = gaussian_toy(records=300, references=6, shift=2.0)
-    for count in (0, 1, 2, 6):
+    for count in (0, 2, 6):
         some = View.of(included=reference.included[:count], losses=reference["losses"][:count])
         name, reason = Auto().choose(some, None)
         assert len(reason) > 20
         attack = dict(candidates(reference, count))[name]
         np.testing.assert_array_equal(score("auto", target, some), attack.score(target, some, SEED))
-    for count in (1, 2):
-        never = View.of(included=np.zeros((count, 300), dtype=bool), losses=reference["losses"][:count])
-        assert Auto().choose(never, None)[0] == "rmia offline"
-        np.testing.assert_array_equal(score("auto", target, never), score("rmia", target, never, online=False))
+
+
+@pytest.mark.parametrize(("count", "online"), [(1, True), (1, False), (2, False)])
+def test_auto_adds_formulas_up_by_rank_where_references_show_nothing(count: int, online: bool) -> None:
+    target, reference, _ = gaussian_toy(records=300, references=2, shift=2.0)
+    coins = reference.included[:count] if online else np.zeros((count, 300), dtype=bool)
+    some = View.of(included=coins, losses=reference["losses"][:count])
+    name, reason = Auto().choose(some, None)
+    assert name == ("offset with rmia" if online else "offset with rmia offline")
+    assert len(reason) > 20
+    forms = [("offset", {}), ("rmia", {"temperature": 1.0}), ("rmia", {"temperature": 2.0})]
+    ranks = [np.argsort(np.argsort(score(kind, target, some, online=online, **form))) + 1 for kind, form in forms]
+    by_hand = np.mean([np.log(rank / (301 - rank)) for rank in ranks], axis=0)
+    np.testing.assert_allclose(score("auto", target, some), by_hand, rtol=1e-9)
 
 
 @pytest.mark.parametrize("hard", [0.3, 4.0])

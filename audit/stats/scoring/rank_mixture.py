@@ -23,5 +23,13 @@ def mixed(learned: Array, formula: Array, pairs: int) -> Array:
     [0.0, 0.0, 0.0]
     """
     weight = _EQUAL_AT / (_EQUAL_AT + pairs) if pairs < ALONE_FROM else 0.0
-    first, second = (logit(rankdata(scores) / (len(scores) + 1)) for scores in (learned, formula))
-    return np.asarray((1 - weight) * first + weight * second)
+    return np.asarray((1 - weight) * rank_log_odds(learned) + weight * rank_log_odds(formula))
+
+
+def rank_log_odds(scores: Array) -> Array:
+    """Log odds of each score's rank among them, `(m,)`; equal scores share their rank.
+
+    >>> rank_log_odds(np.array([5.0, 1.0, 3.0])).round(3).tolist()
+    [1.099, -1.099, 0.0]
+    """
+    return np.asarray(logit(rankdata(scores) / (len(scores) + 1)))
