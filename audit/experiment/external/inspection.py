@@ -37,7 +37,7 @@ from audit.experiment.external.external_models import References
 from audit.experiment.external.input_readings import find_input_reading
 from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
 from audit.experiment.external.label_reading import find_class_names, read_labels
-from audit.experiment.external.model_answers import Answers
+from audit.experiment.external.model_answers import Answers, read_outputs
 from audit.experiment.external.reference_training import ReferenceTraining, TrainingRecords
 from audit.experiment.external.scores import inspect_scores
 from audit.experiment.external.units import read_users
@@ -187,12 +187,15 @@ def examine_outputs(
     form = next(name for name in ("logits", "errors", "losses") if view.get(name) is not None)
     values: dict[str, Any] = {form: np.asarray(view[form])}
     answers = Answers(**values, labels=None if view.labels is None else evidence.labels)
+    if form == "logits" and view.labels is not None:
+        answers = read_outputs(answers.values, evidence.labels)  # what a file calls logits may be something else
     by_coins = membership_check[1]
     reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
     case = _case(answers, evidence, references, reference_models)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return inspect_case(
-        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=remarks, trainer=trainer), settings
+        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=(*remarks, *answers.remarks), trainer=trainer),
+        settings,
     )
 
 
