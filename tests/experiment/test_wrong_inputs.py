@@ -156,6 +156,7 @@ def by_run(net: nn.Module, mistake: str, folder: Path) -> str:
     inputs = np.where(np.arange(N)[:, None] == 3, np.nan, X) if mistake == "NaN" else X
     np.savez(folder / "data.npz", x=inputs, y=labels)
     attack = {"sides swapped": "Swapped", "attack cut off": "CutOff", "attack NaN": "Missing"}
+    own = {"kind": f"{__name__}:{attack.get(mistake, 'Attack')}"}
     config = {
         "version": 1,
         "name": "wrong",
@@ -166,18 +167,11 @@ def by_run(net: nn.Module, mistake: str, folder: Path) -> str:
         "training": {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 300},
         "mechanisms": [{"name": "plain", "kind": "non_private"}],
         "games": [
-            {
-                "name": "outside",
-                "canaries": "mislabelled",
-                "count": 60,
-                "runs": 2,
-                "scorers": [{"kind": f"{__name__}:{attack.get(mistake, 'Attack')}"}],
-            }
+            {"name": "outside", "canaries": "mislabelled", "count": 60, "runs": 2, "scorers": [own], "estimators": ["one_run"]}
         ],
         "certificates": 0,
         "output": {"formats": ["json"]},
     }
-    config["games"][0]["estimators"] = ["one_run"]
     return classify(audit.run(config))
 
 
@@ -238,7 +232,7 @@ def learn_texts() -> tuple[Any, Any]:
 
 
 def by_adapter(net: nn.Module, mistake: str, folder: Path) -> str:
-    """A model that was trained on the canaries, beside the one before; the commitment is opened, since scores are less clear."""
+    """A model that was trained on the canaries; the commitment is opened, since scores are less clear."""
     pytest.importorskip("transformers", reason="the extra llm is not installed")
     untrained, module = (deepcopy(model) for model in learn_texts())
     untrained.save_pretrained(folder / "base")
