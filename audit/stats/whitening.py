@@ -15,6 +15,7 @@ RANDOM_DIRECTIONS = 32
 MOST_BLOCKS, WIDEST_BLOCK = 120, 400
 SPARE = 4  # degrees of freedom that are left for the last column of a block
 DENSITY = 0.4  # of a standard normal number, at most
+LEAST_LATTICE = 64  # numbers of which a lattice is told
 
 
 def center(rows: Array) -> Array:
@@ -162,18 +163,23 @@ def equality_tail(values: Array, spacing: float) -> float:
 def lattice_step(values: Array, spacing: float) -> float | None:
     """Return the step of the lattice that holds all numbers, if it is far above `spacing` and below 1; else None.
 
-    >>> lattice_step(np.round(np.random.default_rng(0).normal(size=500) * 16) / 16, 1e-7)
+    >>> stream = np.random.default_rng(0)
+    >>> lattice_step(np.round(stream.normal(size=500) * 16) / 16, 1e-7)
     0.0625
+    >>> fine = np.round(stream.normal(size=20_000) * 5000) / 5000 + stream.uniform(-1e-6, 1e-6, 20_000)
+    >>> round(1 / lattice_step(fine, 2e-6)), lattice_step(stream.normal(size=20_000), 2e-6)
+    (5000, None)
     """
-    levels = np.unique(values)
-    if levels.size < 3 or values.size < 2 * levels.size:
+    gaps = np.diff(np.sort(values))
+    step = float(np.min(gaps[gaps > 4 * spacing], initial=math.inf))
+    if values.size < LEAST_LATTICE or not 8 * spacing < step < 1:
         return None
-    steps = np.diff(levels)
-    step = float(np.min(steps[steps > 32 * spacing], initial=math.inf))
-    if not 64 * spacing < step < 1:
-        return None
-    multiples = values / step
-    # the smallest difference is off by rounding: the largest multiples are, by that much more, so they say what it is
-    largest = float(np.abs(multiples).max())
-    step *= float(np.abs(values).max()) / step / max(1.0, round(largest))
-    return step if np.abs(values / step - np.round(values / step)).max() < 0.05 else None
+    sizes = np.sort(np.abs(values[np.abs(values) > step / 2]))
+    # the smallest difference is off by rounding, so the step is fitted anew as multiples grow: the largest say what it is
+    count = 0
+    while count < sizes.size:
+        count = max(int(np.searchsorted(sizes, 4 * sizes[count])), min(count + 1, sizes.size))
+        multiples = np.round(sizes[:count] / step)
+        step = float(sizes[:count] @ multiples / (multiples @ multiples))
+    off = np.abs(values / step - np.round(values / step)).max()
+    return step if off < 0.05 + spacing / step else None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.replays.gaussian_loss import UnequalNoiseError, gaussian_mu
-from audit.replays.recording import Recording
+from audit.replays.recording import Recording, Schedule
 from audit.replays.torch_noise import TorchNoise, follow
 from audit.step_checks.batches import Batch
 from audit.step_checks.optimizer_step import OptimizerStep
@@ -63,11 +63,13 @@ class StepRuns:
     Attributes:
         step: a function of torch or an optimiser's step.
         seed: of the recorded runs.
+        schedule: when noisy numbers are released.
         public_seeds: seeds of generators that the step gives itself: their noise is a constant.
     """
 
     step: Any
     seed: int
+    schedule: Schedule = Schedule.LATE
     public_seeds: frozenset[str] = frozenset()
     _recorded: dict[tuple[int, Setting], StepRun] = field(default_factory=dict)
 
@@ -103,7 +105,7 @@ class StepRuns:
         return self.run(batch, setting, self._recording()).recording.seeds == first.recording.seeds
 
     def _recording(self, frozen: Recording | None = None, seed: int | None = None) -> Recording:
-        return Recording(seed=_SEED + (self.seed if seed is None else seed), frozen=frozen)
+        return Recording(seed=_SEED + (self.seed if seed is None else seed), frozen=frozen, schedule=self.schedule)
 
     @staticmethod
     def loss(first: StepRun, second: StepRun) -> tuple[float, str]:

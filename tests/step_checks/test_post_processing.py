@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from audit.step_checks.findings import StepReport
+from audit.step_checks.findings import PropertyStatus, StepReport
 from audit.step_checks.noisy_sum import NoisySumStep, NotFollowedError
 from audit.step_checks.probes._state import State
 from audit.step_checks.probes.additivity import Additivity
+from audit.step_checks.probes.noise import NoiseLaw
 from audit.step_checks.run import check_step
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, Setting
@@ -124,6 +125,11 @@ def test_a_step_that_removes_duplicates_is_additive() -> None:
     assert "count once" in probe(Additivity, once)["sum.additive"].message
 
 
+def test_a_sum_over_its_norm_has_none_without_noise_and_is_no_refusal_of_empty_batches() -> None:
+    result = probe(State, after(lambda value: value / value.norm()))["step.empty"]
+    assert result.status is PropertyStatus.PASSED and "not finite" in result.message
+
+
 class Memory:
     """A step that keeps the clipped-off part, or an average, for later sums."""
 
@@ -145,3 +151,21 @@ class Memory:
 @pytest.mark.parametrize(("share", "words"), [(None, "error feedback"), (0.9, "average or a momentum")])
 def test_what_a_step_remembers_of_earlier_records_is_named(share: float | None, words: str) -> None:
     assert words in probe(State, Memory(share))["step.empty"].message
+
+
+@pytest.mark.slow
+def test_a_discrete_gaussian_of_many_levels_is_named_and_not_accused() -> None:
+    def discrete(params: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
+        grid, s = 4096, noise_multiplier * clip_norm * 4096
+        levels = torch.arange(-9 * s - 1, 9 * s + 1, dtype=torch.float64).round()
+        weights = torch.cumsum(torch.exp(-levels.square() / (2 * s**2)), 0)
+        result = {}
+        for name, value in clipped(params, batch, clip_norm).items():
+            uniform = torch.rand(value.shape, generator=generator, dtype=torch.float64) * weights[-1]
+            noise = levels[torch.searchsorted(weights, uniform)] if s else 0.0
+            result[name] = params[name].double() - (torch.trunc(value.double() * grid) + noise) / grid / divisor
+        return result
+
+    found = probe(NoiseLaw, discrete)
+    assert not [finding for finding in found.values() if finding.status is PropertyStatus.FAILED]
+    assert "discrete" in found["noise.resolution"].message

@@ -87,7 +87,17 @@ def _sorted(rows: Tensor, s: float, c: float, generator: torch.Generator) -> Ten
     return clipped[clipped.norm(dim=1).argsort()].sum(0) + s * torch.randn(21, generator=generator)
 
 
+def _two_gradients(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
+    """Take the second gradient where the first, with noise, leads to; each has half of the budget."""
+    s, moved = 2**0.5 * noise_multiplier * clip_norm, p
+    for rate in (0.1, 1.0):
+        noisy = {k: (v + normal(v, s, 0, generator)) / divisor for k, v in clipped_sums(moved, batch, clip_norm).items()}
+        moved = {k: p[k] - rate * v for k, v in noisy.items()}
+    return moved
+
+
 RIGHT: dict[str, Callable[..., Any]] = {
+    "two gradients, each with noise": _two_gradients,
     "noise mapped from a public subspace": flat_step(
         lambda g, s, c, r: BASIS @ clip(g @ BASIS, c).sum(0) + s * (BASIS @ torch.randn(7, generator=r))
     ),

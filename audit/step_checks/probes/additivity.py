@@ -53,7 +53,7 @@ def _additive(bench: StepUnderTest) -> Finding:
                     witness = bench.witness(base, neighbour, setting)
     copies = rows(bench.sample, [1] * 8)
     eight, single = bench.release(copies, setting), bench.release(rows(bench.sample, [1]), setting)
-    error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(norm(single), 1e-300) / 8
+    error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(8 * norm(single), norm(eight), 1e-300)
     # a batch without its duplicates is no further from its neighbours; a mean of the batch is told by the pairs above
     once = distance(eight, single) <= TOLERANCE * norm(single) and worst <= TOLERANCE
     if error > worst and not once:
