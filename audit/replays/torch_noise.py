@@ -256,6 +256,8 @@ class TorchNoise(TorchDispatchMode):
 
     def attach(self, item: Tensor, form: NoisyArray) -> None:
         """Note that a tensor now holds these values and this noise."""
+        if item.dtype in _COARSE and form.weight.any() and not form.value.any():
+            self.recording.gaps.append(f"noise in {item.dtype}, which has few values, before it was added")
         key, size = self._key(item), item.untyped_storage().nbytes() // item.element_size()
         if form.shape != tuple(item.shape):
             form = form._gather(np.broadcast_to, tuple(item.shape))
@@ -285,6 +287,7 @@ class TorchNoise(TorchDispatchMode):
         self.attach(item, lift(self.recording, numbers.reshape(form.shape)))
 
 
+_COARSE = (torch.float16, torch.bfloat16)
 _from_numpy = torch.from_numpy
 _MAKERS = (torch.as_tensor, torch.tensor)
 

@@ -303,5 +303,6 @@ WRONG: dict[str, Callable[..., Any]] = {
 PROBED: dict[str, Callable[..., Any]] = {  # noise of no law that can be followed: the replay says so
     "noise on a sphere": step_with(lambda z, s, n, g: (lambda u: u / u.norm() * s * math.sqrt(u.numel()))(_normal(z, 1, n, g))),
     "noise clamped": step_with(lambda z, s, n, g: _normal(z, s, n, g).clamp(-2 * s, 2 * s)),
+    "noise in half precision": step_with(lambda z, s, n, g: _normal(z, s, n, g).half().float()),
     "uniform noise": step_with(lambda z, s, n, g: (torch.rand(z.shape, generator=g) - 0.5) * s * math.sqrt(12)),
 }

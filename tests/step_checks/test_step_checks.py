@@ -99,6 +99,21 @@ def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> Non
     assert failures == set() if frozen else failures & {"noise.variance", "noise.missing"}
 
 
+class FalteringClip(DpSgdStep):
+    """Gradients above 1e4 clip norms are taken for errors of the machine, and not clipped."""
+
+    def total(self, params: Any, inputs: Any, labels: Any, clip_norm: float) -> Any:
+        clipped = super().total(params, inputs, labels, clip_norm)
+        raw = super().total(params, inputs, labels, 1e20)
+        size = math.sqrt(sum(float(value.square().sum()) for value in raw.values()))
+        return raw if size > 1e4 * clip_norm * max(1, len(labels)) else clipped
+
+
+@pytest.mark.slow
+def test_a_clip_that_ends_at_a_long_gradient_is_refuted() -> None:
+    assert codes(checked(FalteringClip())) >= {"clip.add"}
+
+
 @dataclass(frozen=True, eq=False)
 class SignedNoise(DpSgdStep):
     """Noise of a few seeds, and its negative."""
