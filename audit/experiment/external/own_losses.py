@@ -229,14 +229,17 @@ def _repeat(function: LossOf, sides: _Sides, losses: Array) -> list[str]:
     places = rows[:: max(1, len(rows) // _REPETITIONS)][:_REPETITIONS]
     again = _ask(function, sides.members, places, "members", _name(function, "loss_of"))
     before = losses[np.searchsorted(sides.positions, places)]
-    if np.allclose(again, before, rtol=1e-3, atol=1e-3 * float(np.ptp(losses)) + 1e-12):
-        return []
     first = losses[sides.included][:BATCH]
     if min(len(first), len(again)) > 1 and np.ptp(first) == 0 and np.ptp(again) == 0:
-        raise DataError(
-            f"{_name(function, 'loss_of')} gave {first[0]:.6g} for each of the first {len(first)} members and {again[0]:.6g} "
-            f"for each of {len(again)} of them: the mean of a batch; expected a loss for each record (reduction='none')"
-        )
+        name = _name(function, "loss_of")
+        alone = np.concatenate([_ask(function, sides.members, places[[place]], "members", name) for place in (0, -1)])
+        if not np.allclose(alone, first[:2], rtol=1e-6, atol=0):
+            raise DataError(
+                f"{name} gave {first[0]:.6g} for each of the first {len(first)} members and {alone[0]:.6g} for one of them "
+                "alone: the mean of a batch; expected a loss for each record (reduction='none')"
+            )
+    if np.allclose(again, before, rtol=1e-3, atol=1e-3 * float(np.ptp(losses)) + 1e-12):
+        return []
     return [_CHANGING]
 
 
