@@ -90,7 +90,7 @@ def examine_canaries(
         canaries: the m canaries and decoys, in the same order.
 
     Raises:
-        DataError: a column is not a number a canary.
+        DataError: a column is not one number per canary.
     """
     tables = {
         key: _demand_scores(key, column, len(canaries))
@@ -155,7 +155,7 @@ def _demand_scores(name: str, column: Array, count: int) -> Array:
     if values.shape != (count,) or values.dtype.kind not in "fiu":
         raise DataError(
             f"column '{name}' is {values.dtype} of shape {values.shape} for {count} canaries, decoys among them; expected one "
-            f"number a canary, in their order, ({count},)"
+            f"number per canary, in their order, ({count},)"
         )
     missing = np.flatnonzero(np.isnan(values))
     if len(missing):
