@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from types import FrameType
 from typing import Annotated, Any, ClassVar
@@ -50,6 +51,7 @@ from audit.cli.printing import print_error, print_plain
 from audit.core import moments
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
+from audit.core.visible import visible
 
 INTERNAL = 4
 STOPPED_BY = 128
@@ -131,9 +133,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)
     sys.unraisablehook = _unraisable
+    show_plainly()
     code = answer(sys.argv[1:] if arguments is None else arguments)
     printing.settle(out, err)
     sys.exit(code)
+
+
+def show_plainly() -> None:
+    """Let warnings of libraries print no character that is not seen: they may quote a name from a third-party file."""
+    original = warnings.formatwarning
+    warnings.formatwarning = lambda *parts, **options: visible(original(*parts, **options), keep="\n\t")
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,5 +1,6 @@
 """Which drawings a report has: blue is a claim, red a measurement, grey chance and ceilings, in every one of them."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import ClassVar
@@ -11,6 +12,9 @@ from reports.figures import _bounds, _costs, _evidence, _ledger, _parties, _plot
 from reports.figures._plots import Drawing, Plan
 from reports.words.language import current
 from reports.words.translation import translated
+
+LOG = logging.getLogger("audit")
+MANY, SECONDS_PER_FIGURE = 200, 0.25
 
 
 class Figures:
@@ -47,9 +51,11 @@ def drawings(report: AuditReport) -> Mapping[str, Drawing]:
 @lru_cache(maxsize=4)
 def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     """The drawings in the language of that tag, which is the current one."""
-    images = {}
+    images, figures = {}, planned(report)
+    if len(figures) > MANY:
+        LOG.warning("drawing %d figures, which takes about %d s", len(figures), SECONDS_PER_FIGURE * len(figures))
     with decimals(report.places):
-        for plan in planned(report).values():
+        for plan in figures.values():
             figure = _plots.draw_figure(plan.height_mm, plan.paint)
             images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images

@@ -30,6 +30,15 @@ def shell(line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120)
 
 
+def test_a_warning_shows_no_escape_sequence_of_a_name(tmp_path: Path, scores: Path) -> None:
+    table = tmp_path / "\x1b[31mred.npz"
+    table.write_bytes(scores.read_bytes())
+    words = ["scores", str(table), "--certificates", "0", "--output", str(tmp_path / "run")]
+    done = subprocess.run([*AUDIT, *words], capture_output=True, text=True, check=False, timeout=120)
+    assert "\\x1b[31mred" in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
 SINKS = [
     ("| true; exit ${PIPESTATUS[0]}", ""),
     ("2>&1 | true; exit ${PIPESTATUS[0]}", ""),
