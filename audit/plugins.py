@@ -140,10 +140,10 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
                 raise ConfigError(f"{place}.{kind} needs the key '{key}'")
     try:
         instance = plugin(**options)
-        _check_types(plugin, options, f"{place}.{kind}")  # after the plug-in's own checks, whose messages say more
+        check_types(plugin, options, f"{place}.{kind}")  # after the plug-in's own checks, whose messages say more
         return instance
     except TypeError as error:
-        _check_types(plugin, options, f"{place}.{kind}")
+        check_types(plugin, options, f"{place}.{kind}")
         raise ConfigError(f"{place}.{kind}: {error}") from error
 
 
@@ -153,11 +153,12 @@ _TYPES: Mapping[str, tuple[type, str]] = {
     "bool": (bool, "true or false"),
     "str": (str, "text"),
     "None": (type(None), "none"),
+    "Mapping[str, Any]": (Mapping, "names with values"),
 }
 
 
-def _check_types(plugin: type[Any], options: Mapping[str, Any], place: str) -> None:
-    """Raise `ConfigError` for a value of the wrong type, if a field is a number, a truth value, a text or none of them."""
+def check_types(plugin: type[Any], options: Mapping[str, Any], place: str) -> None:
+    """Raise `ConfigError` for a value of the wrong type, if its field is of types that have words here."""
     for field in dataclasses.fields(plugin) if dataclasses.is_dataclass(plugin) else ():
         # names, not types: a third party's annotation need not exist when the program runs
         text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))

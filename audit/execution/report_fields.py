@@ -32,7 +32,7 @@ OPEN_PLACES: dict[str, tuple[str, ...]] = {  # a place stands for all within it
         f"mechanisms.games.{key}" for key in ("attacks.guesses", "attacks.secrets", "trigger", "game.secret")
     ),
     "scores and memberships of single records, and the config that they were judged by": (),
-    "lines of audit.log": (),
+    "lines of audit.log, and which models were kept": (),
     "figures over several targets": ("mechanisms.games.evaluation",),
     "bounds and verdicts of games that stop early": ("mechanisms.games.watched",),
     "columns, predicates, guesses and closeness of tables": (
@@ -40,7 +40,7 @@ OPEN_PLACES: dict[str, tuple[str, ...]] = {  # a place stands for all within it
         "table.risks.training", "table.risks.control",
     ),
 }  # fmt: skip
-OF_RUNS = ("lists of exposed records", "lines of audit.log")
+OF_RUNS = ("lists of exposed records", "lines of audit.log, and which models were kept")
 _GAME, _ATTACK, _RULES = (f"mechanisms.games{part}." for part in ("", ".attacks", ".game"))
 EXTERNAL = (
     *("costs", "ledger", "settings", "origins", "config_lines", "engagement"),
@@ -60,6 +60,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "training": (*GIVEN_SCORES, "policy"),
     "table": (*EXTERNAL, "mechanisms", "coverage", "outcome", "policy"),
 }
+NO_RUN = {"name of the training": ("mechanisms.name",)}  # a config of a run names its trainings
 WITHOUT_SEED = {"false alarms of controls": ("mechanisms.games.attacks.control",)}  # decided if the seed is there
 
 
@@ -72,7 +73,7 @@ def find_undecided(kind: str, *, has_seed: bool, has_bounds: bool = True) -> dic
     """
     rows, absent = OPEN_PLACES | ({} if has_seed else WITHOUT_SEED), tuple(f"{row}." for row in ABSENT.get(kind, ()))
     if kind != "run":
-        rows |= {"seed": ("provenance.seed",)} | ({} if has_bounds else {"delta": ("delta",)})
+        rows |= NO_RUN | {"seed": ("provenance.seed",)} | ({} if has_bounds else {"delta": ("delta",)})
         rows = {words: places for words, places in rows.items() if words not in OF_RUNS}
     rows = {words: tuple(row for row in places if not f"{row}.".startswith(absent)) for words, places in rows.items()}
     return {words: places for words, places in rows.items() if places or (not OPEN_PLACES.get(words, "x") and kind != "table")}

@@ -95,6 +95,7 @@ class LanguageModel:
             raise ConfigError(f"model.kind is {kind!r}; trainer 'language_model' trains models of kind '{KIND}'")
         allowed_keys = [entry.name for entry in fields(cls) if entry.name != "keeps_type"]
         plugins.refuse_unknown(options, allowed_keys, f"model.{KIND}")
+        plugins.check_types(cls, options, f"model.{KIND}")
         return cls(**options)
 
     def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None, classes: int = 0) -> nn.Module:

@@ -159,12 +159,18 @@ def test_memberships_that_are_not_those_of_the_hash_are_found(checked: tuple[Pat
     assert any("coins_sha256" in line for line in lines(folder))
 
 
+def stated(table: pd.DataFrame) -> pd.DataFrame:
+    table.attrs["approved"] = "yes"
+    return table
+
+
 SCORES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "texts": lambda table: table.assign(score=table.score.astype(str)),
     "categories": lambda table: table.assign(attack=table.attack.astype("category")),
     "another order": lambda table: table.iloc[::-1],
     "an index": lambda table: table.set_index(table.score.rename("other")),
     "a column more": lambda table: table.assign(patient="Bob"),
+    "facts of its own": lambda table: table.assign().pipe(stated),
     "numbers for memberships": lambda table: table.assign(member=table.member.astype(int)),
 }
 

@@ -218,6 +218,9 @@ def test_what_the_trainer_does_not_do_is_refused() -> None:
         LanguageModelTrainer(adapter={"layers": ["q_proj"]}).fit(text_job(), silent)
     with pytest.raises(ConfigError, match="gpt3"):
         LanguageModelTrainer().fit(text_job(model={"kind": "language_model", "architecture": "gpt3"}), silent)
+    for wrong in ({"architecture": ["gpt2"]}, {"architecture": "gpt2", "options": None}, {"folder": {"a": 1}}):
+        with pytest.raises(ConfigError, match=r"(architecture|options|folder) is .*; expected (text|names with values)"):
+            LanguageModelTrainer().fit(text_job(model={"kind": "language_model", **wrong}), silent)
 
 
 def test_a_training_that_moves_nothing_is_an_error() -> None:

@@ -69,7 +69,10 @@ def read_source(folder: Path, report: AuditReport) -> RunSource:
 
 def _read_tables(path: Path, report: AuditReport) -> Iterator[tuple[Place, tuple[Array, Array]]]:
     import pandas as pd
+    from pyarrow import parquet
 
+    if further := set(parquet.read_metadata(path).metadata or ()) - {b"pandas", b"ARROW:schema"}:
+        raise DataError(f"scores.parquet: holds {sorted(further)} beside its columns, which `audit` never writes")
     table = pd.read_parquet(path)
     first = next(((result.name, game.name) for result in report.mechanisms for game in result.games), ("", ""))
     index = table.index
