@@ -67,7 +67,9 @@ def test_a_wrong_source_date_is_named(text: str, monkeypatch: pytest.MonkeyPatch
         moments.timestamp()
 
 
-def test_many_figures_are_announced_before_they_are_drawn(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_figures_are_announced_before_they_are_drawn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(figures, "MANY", 1)
     monkeypatch.setattr(logging.getLogger("audit"), "propagate", True)
     list(figures.drawings(replace(sample.run(), title="announced")))
