@@ -62,8 +62,8 @@ def verify(
         if numbers is not None:
             print_plain(numbers.summary)
         if unchecked_words:
-            vouched = "not checkable without a signature" if key is None or problems else "vouched for by the signature alone"
-            print_plain(f"{vouched}: {'; '.join(unchecked_words)}")
+            heading = "not checkable without a signature" if key is None or problems else "vouched for by the signature alone"
+            print_plain(f"{heading}: {'; '.join(unchecked_words)}")
         if key is None:
             print_plain("unsigned: shows only that the files agree")
         print_plain(
