@@ -14,7 +14,7 @@ from reports.words.language import current
 from reports.words.translation import translated
 
 LOG = logging.getLogger("audit")
-MANY, SECONDS_PER_FIGURE = 200, 0.25
+LONG_DRAWING, SECONDS_PER_FIGURE = 200, 0.25
 
 
 class Figures:
@@ -52,7 +52,7 @@ def drawings(report: AuditReport) -> Mapping[str, Drawing]:
 def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     """The drawings in the language of that tag, which is the current one."""
     images, figures = {}, planned(report)
-    if len(figures) > MANY:
+    if len(figures) > LONG_DRAWING:
         LOG.warning("drawing %d figures, which takes about %d s", len(figures), SECONDS_PER_FIGURE * len(figures))
     with decimals(report.places):
         for plan in figures.values():

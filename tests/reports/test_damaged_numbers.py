@@ -70,7 +70,7 @@ def test_a_wrong_source_date_is_named(text: str, monkeypatch: pytest.MonkeyPatch
 def test_many_figures_are_announced_before_they_are_drawn(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(figures, "MANY", 1)
+    monkeypatch.setattr(figures, "LONG_DRAWING", 1)
     monkeypatch.setattr(logging.getLogger("audit"), "propagate", True)
     list(figures.drawings(replace(sample.run(), title="announced")))
     assert "figures, which takes about" in caplog.text
