@@ -50,6 +50,15 @@ def test_distinct_scores_are_ranked_as_they_are() -> None:
     assert tied_scores.spread_evenly(values, included).tolist() == included[np.argsort(-values)].tolist()
 
 
+def test_an_attack_is_given_the_expected_rate_itself() -> None:
+    draw = np.random.default_rng(6)
+    values, included = draw.integers(5, size=150).astype(float), draw.random(150) < 0.5
+    scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 150))
+    points = [point for point in figures.attack_result(scores, confidence=0.95).tpr_at if point.tpr is not None]
+    rates = [tied_scores.expected_tpr(scores.members, scores.nonmembers, point.target_fpr) for point in points]
+    assert points and [point.tpr for point in points] == rates
+
+
 @pytest.mark.slow
 def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
     draw = np.random.default_rng(5)
