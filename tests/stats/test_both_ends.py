@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import importlib
 import itertools
 import math
 from pathlib import Path
@@ -289,3 +290,34 @@ def test_no_stored_level_of_a_size_is_above_the_nominal_one() -> None:
     for row in rows:
         count = float(row["samples"]) * float(row["nominal"].rstrip(" %")) / 100
         assert float(row["refuted"]) <= count, row
+
+
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("clopper_pearson by split", 127),
+        ("clopper_pearson by split", 391),
+        pytest.param("sequential", 43, marks=pytest.mark.slow),
+        pytest.param("both_ends", 97, marks=pytest.mark.slow),
+    ],
+)
+def test_stored_levels_are_those_of_the_tests_in_use(name: str, members: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    table = importlib.import_module("levels_combined")
+    with table.STORE.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["estimator"], int(row["members"])) == (name, members)]
+    assert rows
+    row = rows[0]
+    sides, epsilon, share = (
+        (members, int(row["nonmembers"])),
+        float(row["epsilon"]),
+        round(5 / float(row["nominal"].rstrip(" %"))),
+    )
+    rng = np.random.default_rng([41, *sides, round(10 * epsilon), share])
+    count = (
+        table.count_both_ends(sides, epsilon, 0.05 / share, rng)
+        if name == "both_ends"
+        else table.count_tied(name, sides, epsilon, rng)
+    )
+    assert f"{count:g}" == row["refuted"]
