@@ -165,15 +165,6 @@ def by_secrets(values: np.ndarray, included: np.ndarray, truth: float, index: in
     return audit.secret_lower_bound(scores, drawn, delta=DELTA).epsilon > truth
 
 
-def by_answers(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
-    """`audit.reconstruction_bound`: right answers to four equally likely candidates, each replaced in its own release."""
-    rng, choices = np.random.default_rng(index), 4
-    chance = math.exp(truth) / (math.exp(truth) + choices - 1)
-    right = int(rng.binomial(len(values), chance))
-    bound = audit.reconstruction_bound(right, len(values), 1 / choices, delta=DELTA, adjacency="replace_one")
-    return bound.epsilon > truth
-
-
 TRIALS = {"game": "independent_trials"}
 SAMPLED = {"family": "dp_sgd", "mechanism": TRAINING}
 SPLIT = {"kind": "clopper_pearson", "threshold_by": "split"}
@@ -199,7 +190,7 @@ PATHS = {
     "delta_lower_bound, one run": PublicPath(wrong=by_delta("one_run"), coins=True),
     "delta_lower_bound, trials": PublicPath(wrong=by_delta("independent_trials"), draws=True),
     "secret_lower_bound": PublicPath(wrong=by_secrets, coins=True),
-    "reconstruction_bound": PublicPath(wrong=by_answers, coins=True),
+    "reconstruction_bound": PublicPath(wrong=error_rates_games.by_answers, coins=True),
     "audit scores, two attacks": PublicPath(wrong=by_report, coins=True),
 }
 GAMES = error_rates_games.paths(TRAINING)
@@ -272,15 +263,15 @@ def page() -> list[str]:
         "test has, or once had, the largest level that enumeration finds. The last column is the chance of as many or more",
         "at a rate of 5 %. A call that takes long has fewer audits; a later run of the command goes on.",
         "",
-        "After scores are made, every game of `audit.run`, `audit.frontier`, `audit.check`, `audit scores`, canaries in texts and",
-        "systems that are trained (`check_training`, `check_unlearning`, generators of tables and of texts) is bounded by one",
-        "function, `audit.experiment.line.findings.bound_game`; a row stands for each way of making scores and each game that",
-        "has estimators of its own. Users, backdoors, poisoned membership and canaries of other kinds are one-run games with",
-        "other records. Natural identifiers are bounded by `secret_lower_bound`.",
+        "After scores are made, every game of `audit.run`, `audit.frontier`, `audit.check`, `audit scores`, canaries in texts",
+        "and systems that are trained (`check_training`, `check_unlearning`, generators of tables and of texts) is bounded by",
+        "one function, `audit.experiment.line.findings.bound_game`; a row stands for each way of making scores and each game",
+        "that has estimators of its own. Users, backdoors, poisoned membership and canaries of other kinds are one-run games",
+        "with other records. Natural identifiers are bounded by `secret_lower_bound`.",
         "",
         "No epsilon is proved by samples in: `audit.check` without coins (its bound is None), `dataset_usage` (limits of a",
-        "share), `table_risks` (a test of excess), `check_step`, `check_optimizer`, `check_trainer` and `check_strategy` (noise",
-        "and clip against what is claimed), `replay` without transcripts (a proof or a witness), `estimates`, `roc`,",
+        "share), `table_risks` (a test of excess), `check_step`, `check_optimizer`, `check_trainer` and `check_strategy`",
+        "(noise and clip beside the claim), `replay` without transcripts (a proof or a witness), `estimates`, `roc`,",
         "`compare_attacks`, `audit diff`, `plan`, `certify`.",
         "",
         "<!-- table: tables/error-rates.csv -->",

@@ -246,6 +246,15 @@ def by_transcripts(values: np.ndarray, included: np.ndarray, truth: float, index
     return bound.lower > max(exact, 0.0) + 1e-9
 
 
+def by_answers(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
+    """`audit.reconstruction_bound`: right answers to four equally likely candidates, each replaced in its own release."""
+    rng, choices = np.random.default_rng(index), 4
+    chance = math.exp(truth) / (math.exp(truth) + choices - 1)
+    right = int(rng.binomial(len(values), chance))
+    bound = audit.reconstruction_bound(right, len(values), 1 / choices, delta=DELTA, adjacency="replace_one")
+    return bound.epsilon > truth
+
+
 def answer_canaries(is_in: Any, truth: float, rng: np.random.Generator) -> np.ndarray:
     """Return a score of each canary: the right sign as often as pure epsilon-DP allows."""
     right = rng.random(len(is_in)) < 1 / (1 + math.exp(-truth))
