@@ -69,6 +69,7 @@ _REGRESSION = (
     "The target gives numbers and y holds no classes: a regression. Attacks compare the logarithm of the squared error, which "
     "is the same in every unit up to a constant."
 )
+_COLUMNS = "Of several numbers a record, the squared error of each is divided by its mean over all records, then added up."
 _SEVERAL = "y holds several labels a record; attacks compare the binary cross-entropy, added up over labels."
 _MASKS = "y holds a class for each place; attacks compare the mean cross-entropy over those that are predicted."
 _TOKENS = "y holds tokens; attacks compare the mean cross-entropy over those that are predicted (labels of 0 or above)."
@@ -339,7 +340,7 @@ def _regression(outputs: Array, labels: Array) -> Answers:
     errors = predictions - truth
     if len(errors) > 1 and (predictions == predictions[0]).all():
         errors = np.zeros_like(errors)  # one answer for all says nothing of any record
-    return Answers(errors=errors, remarks=(_REGRESSION,))
+    return Answers(errors=errors, remarks=(_REGRESSION, _COLUMNS) if errors.shape[1] > 1 else (_REGRESSION,))
 
 
 def _several_labels(outputs: Array, labels: Array) -> Answers:
