@@ -46,19 +46,37 @@ def wrong(name: str, references: Any) -> Any:
 )
 def test_memberships_that_do_not_fit_are_refused_with_the_order_that_does(name: str, message: str) -> None:
     values, included = losses(1.0)
-    refuse_foreign_memberships(values, included, is_recorded=False)
+    refuse_foreign_memberships(values, included)
     with pytest.raises(DataError, match=message):
-        refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]), is_recorded=False)
+        refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]))
+
+
+@pytest.mark.parametrize("part", ["columns", "columns of included", "columns of outputs"])
+@pytest.mark.parametrize("order", ["nonmembers first, then members", "in reverse order"])
+def test_the_order_of_recorded_outputs_is_found(part: str, order: str) -> None:
+    rng = np.random.default_rng(3)
+    _, included = losses(1.0)
+    labels = rng.integers(0, 5, N)
+    logits = rng.normal(size=(1 + K, N, 5)) + (0.5 + 2 * included[..., None]) * np.eye(5)[labels]
+    places = np.roll(np.arange(N), N - MEMBERS) if order.startswith("nonmembers") else np.arange(N)[::-1]
+    sides = [(np.arange(N)[rows, None].astype(np.float32), labels[rows]) for rows in (slice(MEMBERS), slice(MEMBERS, N))]
+    columns = {"included": included[1:], "logits": logits[1:]}
+    if part != "columns of outputs":
+        columns["included"] = columns["included"][:, places]
+    if part != "columns of included":
+        columns["logits"] = columns["logits"][:, places]
+    with pytest.raises(DataError, match=rf"it fits where {part} are {order} \(\d+"):
+        audit.check(lambda rows: logits[0][rows[:, 0].astype(int)], *sides, references=References(**columns), quiet=True)
 
 
 def test_a_target_that_tells_its_members_only_beside_references_is_enough() -> None:
     refused = 0
     for seed in range(20):
         values, included = losses(0.4, seed)
-        refuse_foreign_memberships(values, included, is_recorded=False)
+        refuse_foreign_memberships(values, included)
         moved = np.concatenate([included[:1], wrong("nonmembers first", included[1:])])
         try:
-            refuse_foreign_memberships(values, moved, is_recorded=False)
+            refuse_foreign_memberships(values, moved)
         except DataError as error:
             refused += "nonmembers first, then members" in str(error)
     assert refused >= 18  # of memberships in another order one in forty tells something by chance
@@ -81,7 +99,7 @@ def test_right_references_are_let_pass_whatever_they_learned() -> None:
     for seed in range(200):
         for effect in (0.0, 0.05, 0.3, 1.0):
             values, included = losses(effect, seed)
-            refuse_foreign_memberships(values, included, is_recorded=bool(seed % 2))
+            refuse_foreign_memberships(values, included, (lambda order, values=values: values[1:, order]) if seed % 2 else None)
 
 
 def test_evidence_of_memberships_that_tell_nothing_has_unit_spread() -> None:
@@ -93,7 +111,7 @@ def test_evidence_of_memberships_that_tell_nothing_has_unit_spread() -> None:
 def test_references_that_hold_none_of_the_records_are_let_pass() -> None:
     values, included = losses(1.0)
     included[1:] = False
-    refuse_foreign_memberships(values, included, is_recorded=False)
+    refuse_foreign_memberships(values, included)
 
 
 @pytest.mark.parametrize("is_honest", [True, False])

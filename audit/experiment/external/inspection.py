@@ -20,6 +20,7 @@ Attacks that compare the model with others take `References`: models of your own
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -274,8 +275,9 @@ def _case(
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:
-            losses, is_recorded = reference_order.losses_by_model(models, labels), not len(source.models)
-            reference_memberships.refuse_foreign_memberships(losses, included, is_recorded=is_recorded)
+            losses = reference_order.losses_by_model(models, labels)
+            read_again = None if len(source.models) else partial(reference_order.read_moved, models, labels)
+            reference_memberships.refuse_foreign_memberships(losses, included, read_again)
     if labels is not None:
         evidence = replace(evidence, labels=labels)
     classes = labels.astype(np.int64) if labels is not None and labels.ndim == 1 and models.logits is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -13,9 +13,14 @@ from audit.stats.rank_evidence import find_model_evidence, membership_evidence
 _TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
+_INVERTED = "truth values are inverted"
 
 
-def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: bool) -> None:
+# from an order of columns to the losses of the references, `(k, n)`, of outputs that were recorded, taken in that order
+ReadAgain = Callable[[Array], Array]
+
+
+def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadAgain | None = None) -> None:
     """Raise `DataError` if references do not know their own members although the target does, or know them inverted.
 
     Each record's losses in references that hold it are compared with those in references that do not, so that hard records
@@ -24,7 +29,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     Args:
         losses: `(1 + k, n)`, the target's first.
         included: `(1 + k, n)` bool, the same order.
-        is_recorded: the references' outputs were given; their columns may be in the wrong order as well.
+        read_again: of outputs that were given, whose columns may be in the wrong order as well; None of models asked here.
 
     Raises:
         DataError: with the order that fits, if one of those that are tried does.
@@ -32,22 +37,22 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     evidence = membership_evidence(losses[1:], included[1:])
     if evidence is None:
         return
-    if evidence <= _OPPOSITE:
+    target = find_model_evidence(losses, included[0])
+    if evidence > _OPPOSITE and (target < _TELLS or evidence >= _CHANCE):
+        return
+    fits = {
+        name: membership_evidence(values, columns) or 0.0
+        for name, (values, columns) in _orders(losses[1:], included, read_again).items()
+    }
+    name = max(fits, key=lambda key: fits[key])
+    if evidence <= _OPPOSITE and name == _INVERTED:
         raise DataError(
             f"references have lower losses on records that they were not trained on ({-evidence:.0f} standard errors): "
             "memberships are inverted; give references.included with true where model k was trained on record n (~included)"
         )
-    target = find_model_evidence(losses, included[0])
-    if target < _TELLS or evidence >= _CHANCE:
-        return
-    fits = {
-        name: membership_evidence(losses[1:], columns) or 0.0
-        for name, columns in _orders(included, is_recorded=is_recorded).items()
-    }
-    name = max(fits, key=lambda key: fits[key], default="")
     advice = (
         f"it fits where {name} ({fits[name]:.0f} standard errors)"
-        if name and fits[name] >= -_OPPOSITE
+        if fits[name] >= -_OPPOSITE
         else (
             "no other order that was tried fits either (nonmembers first, reversed, inverted): bring columns into the order of "
             "members, then nonmembers, as they are given"
@@ -59,13 +64,17 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     )
 
 
-def _orders(included: Array, *, is_recorded: bool) -> Mapping[str, Array]:
-    """Return memberships of references in other orders that people write by mistake; none if losses would move along."""
-    references, members = included[1:], int(included[0].sum())
-    if is_recorded:
-        return {"truth values are inverted": ~references}
-    return {
-        "columns are nonmembers first, then members": np.roll(references, members, axis=1),
-        "columns are in reverse order": references[:, ::-1],
-        "truth values are inverted": ~references,
-    }
+def _orders(losses: Array, included: Array, read_again: ReadAgain | None) -> Mapping[str, tuple[Array, Array]]:
+    """Return losses and memberships of references in other orders that people write by mistake."""
+    references, members, places = included[1:], int(included[0].sum()), np.arange(included.shape[1])
+    orders = {"nonmembers first, then members": np.roll(places, members), "in reverse order": places[::-1]}
+    fits = {_INVERTED: (losses, ~references)}
+    for name, order in orders.items():
+        moved = references[:, order]
+        if read_again is None:
+            fits[f"columns are {name}"] = losses, moved
+            continue
+        fits[f"columns are {name}"] = read_again(order), moved
+        fits[f"columns of included are {name}"] = losses, moved
+        fits[f"columns of outputs are {name}"] = read_again(order), references
+    return fits

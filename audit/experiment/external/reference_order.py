@@ -70,3 +70,10 @@ def losses_by_model(models: RecordedOutputs, labels: Array | None) -> Array:
     if models.logits is None or labels is None:
         return np.asarray(models.losses)
     return cross_entropy(models.logits, labels)
+
+
+def read_moved(models: RecordedOutputs, labels: Array | None, order: Array) -> Array:
+    """Return losses of the references, `(k, n)`, if their recorded outputs are taken in another order of columns."""
+    if models.logits is None or labels is None:
+        return np.asarray(models.losses)[1:, order]
+    return cross_entropy(np.asarray(models.logits)[1:, order], labels)
