@@ -29,7 +29,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
     Args:
         losses: `(1 + k, n)`, the target's first.
         included: `(1 + k, n)` bool, the same order.
-        read_again: of outputs that were given, whose columns may be in the wrong order as well; None of models asked here.
+        read_again: of recorded outputs, since their columns may be in the wrong order as well; None of models asked here.
 
     Raises:
         DataError: with the order that fits, if one of those that are tried does.
