@@ -159,6 +159,7 @@ def certain_difference(
             break
     paths = _different(constant) if constant else []
     structural = bool(set(paths) & set(comparison.differences)) and count >= _STRUCTURAL_RUNS and not comparison.gaps
+    structural = structural and program.is_followed(pair[0])
     if not paths or (count < enough_runs and not structural):
         return None
     sides = [_short(table.get(paths[0], "absent")) for table in constant or ()]

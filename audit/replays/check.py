@@ -87,7 +87,8 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
     best = min(attempts, key=lambda attempt: attempt.size(claim))
-    is_followed = not best.comparison.gaps and not hides_randomness(program, best.sides[0], best.recording.schedule)
+    is_followed = program.is_followed(best.sides[0]) and not best.comparison.gaps
+    is_followed = is_followed and not hides_randomness(program, best.sides[0], best.recording.schedule)
     return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
 
 
@@ -155,9 +156,13 @@ def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: Re
     reason = f"what is returned costs {'mu' if claim.mu is not None else 'epsilon'} {loss:.4g}; claimed {claim}"
     if loss <= claimed * (1 + 1e-6) + 1e-9:
         return replace(_result(name, pair, attempt, claim, ReplayVerdict.PROVED), loss=loss, exact=claim.mu is None)
+    verdict = ReplayVerdict.BOUND
     if is_sure and loss > claimed * (1 + 1e-5) + 1e-7:
-        return _refutation(name, pair, attempt.runs, Accusation(reason=reason, loss=loss, method="law of all decisions"))
-    return replace(_result(name, pair, attempt, claim, ReplayVerdict.BOUND), loss=loss, exact=False, reason=reason)
+        if program.is_followed(pair[0]):
+            accusation = Accusation(reason=reason, loss=loss, method="law of all decisions")
+            return _refutation(name, pair, attempt.runs, accusation)
+        verdict = ReplayVerdict.NOT_FOLLOWED
+    return replace(_result(name, pair, attempt, claim, verdict), loss=loss, exact=False, reason=reason)
 
 
 def _accuse(
@@ -179,7 +184,9 @@ def _accuse(
 def _fixes_the_rest(program: Program, attempt: Attempt) -> bool:
     """True if what leaves the program is a function of data and releases, on either side."""
     schedule = attempt.recording.schedule
-    return schedule is not Schedule.COINS and not any(hides_randomness(program, side, schedule) for side in attempt.sides)
+    if schedule is Schedule.COINS or not program.is_followed(attempt.sides[0]):
+        return False
+    return not any(hides_randomness(program, side, schedule) for side in attempt.sides)
 
 
 def _result(name: str, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim, verdict: ReplayVerdict) -> PairResult:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays import imports, operations, surviving
+from audit.replays import imports, operations, surviving, unfollowed
 from audit.replays.recording import Recording, Schedule, is_library
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
@@ -58,6 +58,7 @@ class Program:
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
         self.takes_generator = _takes_generator(function)
+        self._calls: set[str] | None = None
 
     def record(self, data: Any, seed: int, schedule: Schedule) -> ProgramRun:
         """Return the run on a data set with that seed; pairs that share the data set share the run."""
@@ -120,6 +121,17 @@ class Program:
             atoms += [*self.surroundings.leaves(), *imports.leaves(modules)]
         self.seconds = max(self.seconds, time.process_time() - start)
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error, refuses=refusal is not None)
+
+    def is_followed(self, data: Any) -> bool:
+        """True if a run on the data calls no code whose randomness is not followed; further data sets are not looked at."""
+        if self._calls is None:
+            self._calls, function = set(), self.function
+            try:
+                self.function = unfollowed.watched(function, self._calls)
+                self._calls.update(self.run(data, Recording(seed=0)).recording.gaps)
+            finally:
+                self.function = function
+        return not self._calls
 
     def plain(self, data: Any, seed: int) -> Any:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,19 @@ import torch; print(hasattr(torch, "ops"))
     root = str(Path(__file__).resolve().parents[2])
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["proved", "proved", "True"] and not run.stderr
+
+
+def seldom_flipped(data: Any, rng: Any) -> Any:
+    """Return a noisy count, and a bit that the system's randomness, which nobody follows, turns once in 1e9 runs."""
+    return len(data) + float(rng.laplace()), (len(data) > 4) != (uuid.uuid4().int % 10**9 == 0)
+
+
+def seldom_flipped_beside_an_integer(data: Any, rng: Any) -> Any:
+    return int(rng.integers(10)), seldom_flipped(data, rng)[1]
+
+
+@pytest.mark.parametrize("program", [seldom_flipped, seldom_flipped_beside_an_integer])
+def test_what_may_seldom_be_otherwise_by_randomness_that_is_not_followed_refutes_nothing(program: Any) -> None:
+    result = check_pair(Program(program), FEW, ReplayClaim(epsilon=23.0))
+    assert result.verdict is ReplayVerdict.NOT_FOLLOWED
+    assert not Program(program).is_followed(FEW[0]) and Program(uniform).is_followed(FEW[0])

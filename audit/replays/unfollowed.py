@@ -1,0 +1,82 @@
+"""Whether a program calls code whose randomness is not followed: the system, threads, clocks, compiled code of other libraries.
+
+Such a program may answer otherwise in a run out of a million, whatever its releases: that a replay never saw it is no proof.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_FOLLOWED = frozenset(("numpy", "scipy", "torch", "opacus", "pandas", "sklearn", "audit", "_distutils_hack"))
+_OWN = str(Path(__file__).parent)
+_EVERY = frozenset[str]()
+# names of calls by module; none are all of a module's
+_CALLS = {
+    "builtins": frozenset(("id",)),
+    "posix": frozenset(("open", "urandom", "getrandom", "read", "getpid", "times", "fork", "system")),
+    "io": frozenset(("open",)),
+    "_thread": frozenset(("start_new_thread",)),
+    "datetime": frozenset(("now", "utcnow", "today")),
+} | dict.fromkeys(("time", "nt", "_uuid", "_ctypes", "_socket", "_posixsubprocess"), _EVERY)
+
+
+def watched(function: Callable[..., Any], found: set[str]) -> Callable[..., Any]:
+    """Return the function, which adds to `found` what it calls whose randomness is not followed; no debugger sees it run."""
+
+    def see(frame: FrameType, event: str, argument: Any) -> None:
+        names: set[str] = set()
+        if event == "c_call":
+            root, name = _root(argument), str(getattr(argument, "__name__", ""))
+            if _is_elsewhere(root) or (root in _CALLS and (name in _CALLS[root] or not _CALLS[root])):
+                names = {f"{root}.{name}"}
+        elif event == "call":
+            values = (frame.f_globals.get(name) for name in frame.f_code.co_names)
+            roots = {str(frame.f_globals.get("__name__")), *(str(type(value).__module__) for value in values)}
+            names = {root for root in (text.partition(".")[0] for text in roots) if _is_elsewhere(root)}
+        if names and not _is_known(frame):
+            found.update(names)
+
+    def run(*arguments: Any) -> Any:
+        before = sys.getprofile()
+        sys.setprofile(see)
+        try:
+            result = function(*arguments)
+            return list(result) if inspect.isgenerator(result) else result
+        finally:
+            sys.setprofile(before)
+
+    return run
+
+
+def _is_known(frame: FrameType | None) -> bool:
+    """True while a module is loaded or a line is logged, and for calls of the recording, which notes what a program asks for."""
+    while frame is not None and frame.f_code.co_filename != __file__:  # up to the program's own first line
+        caller = frame.f_back
+        if "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == "logging":
+            return True
+        if frame.f_code.co_filename.startswith(_OWN):
+            name = str(caller.f_globals.get("__name__")) if caller is not None else ""
+            return name.partition(".")[0] not in sys.stdlib_module_names or name.startswith("secrets")
+        frame = caller
+    return False
+
+
+def _root(call: Any) -> str:
+    """Return the first part of the module of what is called, that of its object for a method."""
+    owner = getattr(call, "__self__", None)
+    module = getattr(call, "__module__", None)
+    if not isinstance(module, str):
+        module = owner.__module__ if isinstance(owner, type) else type(owner).__module__
+    return str(module).partition(".")[0]
+
+
+def _is_elsewhere(root: str) -> bool:
+    """True for a library that is installed beside those whose randomness is followed, and for the door to compiled code."""
+    if root in _FOLLOWED or (root in sys.stdlib_module_names and root not in ("ctypes", "_ctypes")):
+        return False
+    return root in ("ctypes", "_ctypes") or "site-packages" in str(getattr(sys.modules.get(root), "__file__", ""))
