@@ -54,7 +54,7 @@ def watched(function: Callable[..., Any], found: set[str]) -> Callable[..., Any]
 
 
 def _is_known(frame: FrameType | None) -> bool:
-    """True while a module is loaded or a line is logged, and for calls of the recording, which notes what a program asks for."""
+    """True while a module is loaded or a line is logged, and for calls of the recording, which notes what is asked for."""
     while frame is not None and frame.f_code.co_filename != __file__:  # up to the program's own first line
         caller = frame.f_back
         if "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == "logging":
