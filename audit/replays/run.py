@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replays import imports, operations, surviving, unfollowed
+from audit.replays import foreign_calls, imports, operations, surviving
 from audit.replays.recording import Recording, Schedule, is_library
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
@@ -123,11 +123,11 @@ class Program:
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error, refuses=refusal is not None)
 
     def is_followed(self, data: Any) -> bool:
-        """True if a run on the data calls no code whose randomness is not followed; further data sets are not looked at."""
+        """True if a run on the data (the first that are asked about) calls no code with randomness that is not followed."""
         if self._calls is None:
             self._calls, function = set(), self.function
             try:
-                self.function = unfollowed.watched(function, self._calls)
+                self.function = foreign_calls.watch_calls(function, self._calls)
                 self._calls.update(self.run(data, Recording(seed=0)).recording.gaps)
             finally:
                 self.function = function

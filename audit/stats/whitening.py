@@ -181,5 +181,5 @@ def lattice_step(values: Array, spacing: float) -> float | None:
         count = max(int(np.searchsorted(sizes, 4 * sizes[count])), min(count + 1, sizes.size))
         multiples = np.round(sizes[:count] / step)
         step = float(sizes[:count] @ multiples / (multiples @ multiples))
-    off = np.abs(values / step - np.round(values / step)).max()
-    return step if off < 0.05 + spacing / step else None
+    remainder = np.abs(values / step - np.round(values / step)).max()
+    return step if remainder < 0.05 + spacing / step else None

@@ -66,9 +66,9 @@ def replay_findings(bench: StepUnderTest) -> list[Finding]:
     findings: list[Finding] = []
     # a step that works with its noisy sum may pass only if that is released as soon as it is there
     for schedule in (Schedule.LATE, Schedule.EARLY):
-        again = _replay(bench, StepRuns(step=step, seed=bench.seed, schedule=schedule))
-        if not findings or all(finding.status is PropertyStatus.PASSED for finding in again):
-            findings = again
+        outcomes = _replay(bench, StepRuns(step=step, seed=bench.seed, schedule=schedule))
+        if not findings or all(finding.status is PropertyStatus.PASSED for finding in outcomes):
+            findings = outcomes
         if not any(finding.check == LOSS and finding.status is PropertyStatus.FAILED for finding in findings):
             break
     return findings

@@ -14,7 +14,10 @@ from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
-FAR_BELOW, NOT_CLIPPED = 1e-8, 1e-2  # of an ordinary norm: the smallest clip norm, and what is left of a norm that is clipped
+SMALLEST_CLIP, CLIPPED_REST = (
+    1e-8,
+    1e-2,
+)  # of an ordinary norm: the smallest clip norm, and what is left of a norm that is clipped
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
 
 
@@ -56,7 +59,7 @@ class Sensitivity:
             add_worst, replace_worst = _neighbours(bench, setting, add_worst, replace_worst)
         for setting in settings[:2]:
             add_worst = _large_batch(bench, setting, _each_label(bench, setting, add_worst))
-        add_worst = _far_above(bench, add_worst)
+        add_worst = _long_gradients(bench, add_worst)
         return [
             _neighbour_ratio("clip.add", "Adding one record", add_worst),
             _neighbour_ratio("clip.replace", "Replacing one record", replace_worst),
@@ -99,14 +102,14 @@ def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Wors
     return worst
 
 
-def _far_above(bench: StepUnderTest, worst: _Worst) -> _Worst:
+def _long_gradients(bench: StepUnderTest, worst: _Worst) -> _Worst:
     """Return the worst case of gradients 1e8 times as long as the clip norm: a clip may end at a norm taken for an error."""
     if not bench.adjusts("clip_norm"):
         return worst
     middle = bench.natural_norms[len(bench.natural_norms) // 2]
-    setting, base = bench.quiet(clip=FAR_BELOW * middle), rows(bench.sample, [1])
+    setting, base = bench.quiet(clip=SMALLEST_CLIP * middle), rows(bench.sample, [1])
     case = _additions(bench, setting, ("one record", base), bench.records, _Worst())
-    return case if case.distance > NOT_CLIPPED * middle and case.ratio > worst.ratio else worst
+    return case if case.distance > CLIPPED_REST * middle and case.ratio > worst.ratio else worst
 
 
 def _additions(

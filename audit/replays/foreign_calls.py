@@ -1,4 +1,4 @@
-"""Whether a program calls code whose randomness is not followed: the system, threads, clocks, compiled code of other libraries.
+"""Calls of a program by which randomness comes in that is not followed: the system, threads, clocks, other libraries.
 
 Such a program may answer otherwise in a run out of a million, whatever its releases: that a replay never saw it is no proof.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_FOLLOWED = frozenset(("numpy", "scipy", "torch", "opacus", "pandas", "sklearn", "audit", "_distutils_hack"))
-_OWN = str(Path(__file__).parent)
-_EVERY = frozenset[str]()
+_FOLLOWED_LIBRARIES = frozenset(("numpy", "scipy", "torch", "opacus", "pandas", "sklearn", "audit", "_distutils_hack"))
+_FOLDER = str(Path(__file__).parent)
+_WHOLE_MODULE = frozenset[str]()
 # names of calls by module; none are all of a module's
 _CALLS = {
     "builtins": frozenset(("id",)),
@@ -22,13 +22,13 @@ _CALLS = {
     "io": frozenset(("open",)),
     "_thread": frozenset(("start_new_thread",)),
     "datetime": frozenset(("now", "utcnow", "today")),
-} | dict.fromkeys(("time", "nt", "_uuid", "_ctypes", "_socket", "_posixsubprocess"), _EVERY)
+} | dict.fromkeys(("time", "nt", "_uuid", "_ctypes", "_socket", "_posixsubprocess"), _WHOLE_MODULE)
 
 
-def watched(function: Callable[..., Any], found: set[str]) -> Callable[..., Any]:
-    """Return the function, which adds to `found` what it calls whose randomness is not followed; no debugger sees it run."""
+def watch_calls(function: Callable[..., Any], calls: set[str]) -> Callable[..., Any]:
+    """Return the function, which adds to `calls` those by which other randomness may come in; no debugger sees it run."""
 
-    def see(frame: FrameType, event: str, argument: Any) -> None:
+    def note_call(frame: FrameType, event: str, argument: Any) -> None:
         names: set[str] = set()
         if event == "c_call":
             root, name = _root(argument), str(getattr(argument, "__name__", ""))
@@ -39,16 +39,16 @@ def watched(function: Callable[..., Any], found: set[str]) -> Callable[..., Any]
             roots = {str(frame.f_globals.get("__name__")), *(str(type(value).__module__) for value in values)}
             names = {root for root in (text.partition(".")[0] for text in roots) if _is_elsewhere(root)}
         if names and not _is_known(frame):
-            found.update(names)
+            calls.update(names)
 
     def run(*arguments: Any) -> Any:
-        before = sys.getprofile()
-        sys.setprofile(see)
+        profiler = sys.getprofile()
+        sys.setprofile(note_call)
         try:
             result = function(*arguments)
             return list(result) if inspect.isgenerator(result) else result
         finally:
-            sys.setprofile(before)
+            sys.setprofile(profiler)
 
     return run
 
@@ -59,7 +59,7 @@ def _is_known(frame: FrameType | None) -> bool:
         caller = frame.f_back
         if "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == "logging":
             return True
-        if frame.f_code.co_filename.startswith(_OWN):
+        if frame.f_code.co_filename.startswith(_FOLDER):
             name = str(caller.f_globals.get("__name__")) if caller is not None else ""
             return name.partition(".")[0] not in sys.stdlib_module_names or name.startswith("secrets")
         frame = caller
@@ -76,7 +76,7 @@ def _root(call: Any) -> str:
 
 
 def _is_elsewhere(root: str) -> bool:
-    """True for a library that is installed beside those whose randomness is followed, and for the door to compiled code."""
-    if root in _FOLLOWED or (root in sys.stdlib_module_names and root not in ("ctypes", "_ctypes")):
+    """True for installed libraries other than those that are followed, and for the door to compiled code."""
+    if root in _FOLLOWED_LIBRARIES or (root in sys.stdlib_module_names and root not in ("ctypes", "_ctypes")):
         return False
     return root in ("ctypes", "_ctypes") or "site-packages" in str(getattr(sys.modules.get(root), "__file__", ""))
