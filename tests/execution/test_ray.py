@@ -102,6 +102,21 @@ def start(line: list[str], folder: Path, address: str, jobs: int) -> subprocess.
     return process
 
 
+def test_a_run_whose_own_node_dies_says_so_and_goes_on(config: Path, undisturbed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(command(config, folder, *ON_RAY), folder, "", 1)
+    found = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "raylet/raylet "], capture_output=True, text=True, check=True
+    )
+    os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
+    error = process.communicate(timeout=120)[1]
+    assert process.returncode == WorkerLost.exit_code and "(raylet) ended" in error and "--resume" in error, error
+    again = command(config, folder, "--resume")
+    done = subprocess.run(again, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    same_findings(undisturbed, folder)
+
+
 def test_results_progress_and_failures(cluster: Any) -> None:
     heard: list[int] = []
     executor = build(address=cluster.address)

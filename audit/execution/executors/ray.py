@@ -12,6 +12,7 @@ from audit.core.training import Progress
 
 _POLL_SECONDS = 0.3
 _KNOCK_SECONDS = 10
+_AGAIN = "finished models are kept. Check the cluster, or lower models_per_job if memory ran out, then use --resume"
 _QUEUE_FACTOR = 2  # jobs under way for each that can run: the next is there before a place falls free
 
 
@@ -93,14 +94,27 @@ class _Pool:
                     index = waiting.pop()
                     self.running[self._submit(index, jobs[index], gpu)] = (index, gpu)
                 ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=_POLL_SECONDS)
+                self._refuse_lost_node()
                 self._pass_on(progress)
                 for task in ready:
                     index, _ = self.running.pop(task)
                     yield index, self._result(task, index)
             self._pass_on(progress)
+        except self.ray.exceptions.RayTaskError:
+            raise
+        except self.ray.exceptions.RayError as error:
+            raise WorkerLost(f"Ray lost a process of its own ({type(error).__name__}); {_AGAIN}") from error
         finally:
             for task in self.running:
                 self.ray.cancel(task, force=True)
+
+    def _refuse_lost_node(self) -> None:
+        """Raise `WorkerLost` if Ray's process for this machine, started here, ended: soon Ray would end this one as well."""
+        node = getattr(self.ray._private.worker, "_global_node", None)
+        if any(row.process.poll() is not None for row in getattr(node, "all_processes", {}).get("raylet", ())):
+            self.running.clear()
+            self.ray.shutdown()
+            raise WorkerLost(f"Ray's process for this machine (raylet) ended; {_AGAIN}")
 
     def _places(self, waiting: int) -> list[bool]:
         """For each job to be submitted now, whether it takes a GPU."""
@@ -141,7 +155,7 @@ class _Pool:
         except errors.RayError as error:
             raise WorkerLost(
                 f"job {index} lost its machine or process more than {self.executor.retries} times ({type(error).__name__}); "
-                "finished models are kept. Check the cluster, or lower models_per_job if memory ran out, then use --resume"
+                f"{_AGAIN}"
             ) from error
 
     def _pass_on(self, progress: Progress) -> None:
@@ -204,6 +218,10 @@ def _connect(ray: Any, address: str | None) -> None:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/use/clusters.md)") from error
+    except Exception as error:
+        if type(error) is not Exception:  # which Ray raises if a process of its own does not start in time
+            raise
+        raise WorkerLost(f"Ray did not start: {error}; {_AGAIN}") from error
 
 
 def _knock(address: str | None) -> None:
