@@ -44,6 +44,17 @@ class TableTriple:
         return [self.names.index(name) for name in columns]
 
 
+def require_records(frame: Any, side: str) -> None:
+    """Raise `DataError` if a table has no records, or several columns of one name."""
+    if not len(frame) or not len(frame.columns):
+        raise DataError(f"the {side} table has {len(frame)} rows and {len(frame.columns)} columns; expected records")
+    names, counts = np.unique([str(name) for name in frame.columns], return_counts=True)
+    if counts.max() > 1:
+        raise DataError(
+            f"the {side} table has {counts.max()} columns named '{names[counts.argmax()]}'; give each a name of its own"
+        )
+
+
 def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
     """The tables of three pandas frames; columns of numbers are compared by distance, if not named in `categorical`.
 
@@ -53,8 +64,7 @@ def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequen
     frames = dict(zip(NAMES, (synthetic, training, control), strict=True))
     names = tuple(str(name) for name in training.columns)
     for side, frame in frames.items():
-        if not len(frame) or not len(frame.columns):
-            raise DataError(f"the {side} table has {len(frame)} rows and {len(frame.columns)} columns; expected records")
+        require_records(frame, side)
         differences = sorted({str(name) for name in frame.columns} ^ set(names))
         if differences:
             raise DataError(

@@ -17,12 +17,13 @@ SMALLEST_DISTANCE = 1e-6  # of a distance, below which two records are the same
 
 
 def membership_scores(synthetic: Any, training: Any, candidates: Any, categorical: tuple[str, ...] = ()) -> Array:
-    """Scores of each candidate `(n, 4)`, higher if it seems to have been there.
+    """Scores of each candidate `(n, 5)`, higher if it seems to have been there.
 
     Columns: how much closer the closest few synthetic records are than the closest few training records, which is a ratio of
     densities (van Breugel et al. 2023); the same of the closest one; how much commoner its values are together, two columns
-    at a time, than among the training records; and how often its categories that no training record has are among the
-    synthetic ones. All are differences of logarithms.
+    at a time, than among the training records; and how often its categories, and its numbers, that no training record has
+    are among the synthetic ones: distances add up all columns, and miss a generator that takes the values of each column off
+    the data and draws the columns apart. All are differences of logarithms.
 
     Args:
         synthetic, training, candidates: frames with the same columns; `training` without the candidates.
@@ -33,7 +34,8 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
     """
     tables = read_frames(synthetic, training, candidates, categorical)
     closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)
-    return np.stack([closer.mean(axis=1), closer[:, 0], _pair_ratios(tables), _new_categories(tables)], axis=1)
+    new = [_new_values(tables, np.flatnonzero(tables.is_category == kind)) for kind in (True, False)]
+    return np.stack([closer.mean(axis=1), closer[:, 0], _pair_ratios(tables), *new], axis=1)
 
 
 def _log_nearest(tables: TableTriple, records: Array) -> Array:
@@ -61,18 +63,18 @@ def _pair_ratios(tables: TableTriple) -> Array:
     return total / len(pairs)
 
 
-def _new_categories(tables: TableTriple) -> Array:
-    """Sum over columns of how often synthetic records have a category that the candidate has and no training record, `(n,)`.
+def _new_values(tables: TableTriple, places: Array) -> Array:
+    """Sum over the columns at `places` of how often synthetic records have a value of the candidate's that is new, `(n,)`.
 
-    In logarithms; 0 if no category is new, or none is found. A number that is new is found by distances.
+    New is what no training record has. In logarithms; 0 if no value is new, or none is found.
     """
     size, total = len(tables.synthetic), np.zeros(len(tables.control))
-    for place in np.flatnonzero(tables.is_category):
-        synthetic, training, candidates = (
-            table[:, place].astype(np.int64) for table in (tables.synthetic, tables.training, tables.control)
-        )
-        counts = np.bincount(synthetic, minlength=int(candidates.max()) + 1)[candidates]
-        total += np.log1p(np.where(np.isin(candidates, training), 0, counts) * size)
+    for place in places:
+        synthetic, training, candidates = (table[:, place] for table in (tables.synthetic, tables.training, tables.control))
+        values, counts = np.unique(synthetic, return_counts=True)
+        at = np.minimum(np.searchsorted(values, candidates), len(values) - 1)
+        is_found = (values[at] == candidates) & ~np.isin(candidates, training)
+        total += np.log1p(np.where(is_found, counts[at], 0) * size)
     return total
 
 

@@ -61,12 +61,14 @@ def check_generator(
         DataError: the command failed, or its table has other columns; the message names which.
     """
     from attacks.tables.canaries import make_canaries
+    from attacks.tables.columns import require_records
     from attacks.tables.membership import membership_scores
     from attacks.tables.worst_cases import worst_case as make_worst_case
     from audit.api.table_risks import read_side
     from audit.experiment.external.system_game import Rounds, SystemUnderTest
 
     table = read_side(training, "training")[0].reset_index(drop=True)
+    require_records(table, "training")
     root = new_seed() if seed is None else seed
     records = canaries
     generator = Seed(root).child("table canaries").numpy()
@@ -169,7 +171,11 @@ class _Command:
         missing = [place for place in PLACES if place not in text]
         if missing:
             raise ConfigError(f"generate is '{text}', without {' and '.join(missing)}; expected 'COMMAND {' '.join(PLACES)}'")
-        self.text, self.__name__ = text, shlex.split(text)[0]
+        try:
+            self.words = shlex.split(text)
+        except ValueError as error:
+            raise ConfigError(f"generate is '{text}', which no shell reads: {error}; close each quotation mark") from error
+        self.text, self.__name__ = text, self.words[0]
 
     def __str__(self) -> str:
         return self.text
@@ -181,7 +187,7 @@ class _Command:
             source, target = Path(folder) / "input.csv", Path(folder) / "output.csv"
             table.to_csv(source, index=False)
             places = {"{input}": str(source), "{output}": str(target), "{seed}": str(seed)}
-            words = [_fill(word, places) for word in shlex.split(self.text)]
+            words = [_fill(word, places) for word in self.words]
             try:
                 process = subprocess.run(words, capture_output=True, text=True, check=False)
             except OSError as error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.experiment.external.system_game import PlayedSystem, Rounds, SystemUnderTest
 
+MOST_COMPARED = 20_000  # records of the data that canaries are compared with: a second of hashing
 TESTED_DELTA = 1e-12  # at which a claim with delta 0 is tested, which it implies
 
 
@@ -133,7 +134,14 @@ def check_training(
     if score is None and not (isinstance(canaries, tuple) and len(canaries) == 2):
         raise ConfigError("score is not given, and canaries is not a pair (inputs, labels), of which a loss could be taken")
     system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries)
-    terms = CheckTerms(claim=make_claim(epsilon, delta), confidence=confidence, seed=seed, title=title, command=command)
+    terms = CheckTerms(
+        claim=make_claim(epsilon, delta),
+        confidence=confidence,
+        seed=seed,
+        title=title,
+        command=command,
+        remarks=remark_repeats(data, canaries),
+    )
     return check_system(system, Rounds(runs=runs, references=references), terms)
 
 
@@ -142,7 +150,7 @@ class CheckTerms:
     """On what terms a system is judged.
 
     Attributes:
-        canary: what a coin decides on, in words; `checks` further rows of the assumptions table.
+        canary: what a coin decides on, in words; `checks` further rows of the assumptions table; `remarks` on the cover.
         seed: of coins and trainings; None draws it.
         log_odds: the distance of a score from the others says how sure it is, whatever the scores look like.
     """
@@ -154,6 +162,7 @@ class CheckTerms:
     command: str = ""
     canary: str = "records"
     checks: tuple[Check, ...] = ()
+    remarks: tuple[str, ...] = ()
     log_odds: bool = False
 
 
@@ -218,6 +227,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
         if not game.references
         else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
+        remarks=terms.remarks,
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
         log_odds=terms.log_odds or game.references > 0 or not guess_split.has_long_lower_tail(system_game.scores),
         doubt=doubt,
@@ -246,6 +256,24 @@ def check_twins(system_game: PlayedSystem, terms: CheckTerms, root: Seed) -> Che
     is_failure = bound.epsilon > 0
     value = f"proves {bound.epsilon:.3g}" if is_failure else "proves nothing, as it should"
     return Check(code="twin", item="Retrained twin", value=value, status=Status.FAILED if is_failure else Status.CHECKED)
+
+
+def remark_repeats(data: Any, canaries: Any) -> tuple[str, ...]:
+    """Return a remark if canaries equal records of the data, or each other: a coin then decides on a further copy alone."""
+    from audit.data.row_containers import find_digests, read_rows
+
+    digests = find_digests(read_rows(canaries, "canaries"))
+    _, content, counts = np.unique(digests, return_inverse=True, return_counts=True)
+    twin_count, copy_count = int((counts[content] > 1).sum()), 0
+    if data is not None and not (isinstance(data, list) and not data):
+        rows = read_rows(data, "data")
+        copy_count = int(np.isin(digests, find_digests(rows)).sum()) if len(rows) <= MOST_COMPARED else 0
+    if not twin_count and not copy_count:
+        return ()
+    return (
+        f"{copy_count} of {len(digests)} canaries equal a record of the data, and {twin_count} another canary: a coin decides "
+        "on one copy more there, which leaves less of a trace; take records that nobody has.",
+    )
 
 
 def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.api.training import CheckTerms, TrainingReport, check_system, make_claim, minus_loss
+from audit.api.training import CheckTerms, TrainingReport, check_system, make_claim, minus_loss, remark_repeats
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed, new_seed
 from audit.data import loaders
@@ -101,7 +101,15 @@ def check_unlearning(
     root = new_seed() if seed is None else seed
     near = _move(canaries, data, Seed(root).child("near").numpy()) if references else None
     system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries, forget=forget, near=near)
-    terms = CheckTerms(claim=claim, confidence=confidence, seed=root, title=title, command=command, canary=CANARY)
+    terms = CheckTerms(
+        claim=claim,
+        confidence=confidence,
+        seed=root,
+        title=title,
+        command=command,
+        canary=CANARY,
+        remarks=remark_repeats(data, canaries),
+    )
     report = check_system(system, Rounds(runs=runs, references=references, together=together), terms)
     return UnlearningReport(
         name=report.name,

@@ -192,7 +192,7 @@ def digest(batch: Any) -> bytes | None:
     """Return a hash of one record, equal for equal records; None for objects that cannot be written down."""
     try:
         return hashlib.blake2b(pickle.dumps(_plain(batch)), digest_size=16).digest()
-    except (pickle.PicklingError, TypeError, AttributeError):
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -16,16 +16,21 @@ from audit.core.claims import Outcome
 
 EXAMPLES = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "any_system.py"))
 SYSTEMS = EXAMPLES["SYSTEMS"]
+PAGE = (Path(__file__).parents[2] / "docs" / "use" / "any-system.md").read_text(encoding="utf-8")
+ROWS = PAGE.split("| System |")[1].split("\n\n")[0].splitlines()[2:]
 PRIVATE = {"pate", "federated_analytics"}
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
-def test_each_system_is_judged_as_it_was_built(make: Callable[[], Any]) -> None:
+@pytest.mark.parametrize(("make", "row"), zip(SYSTEMS, ROWS, strict=True), ids=[make.__name__ for make in SYSTEMS])
+def test_each_system_is_judged_as_it_was_built(make: Callable[[], Any], row: str) -> None:
     report = make().check()
     expected = Outcome.CONSISTENT if make.__name__ in PRIVATE else Outcome.VIOLATED
     assert report.verdict.outcome is expected
     assert report.bound is not None and report.bound.epsilon <= report.bound.ceiling < 5
+    shown = [float(cell) for cell in row.strip("| ").split(" | ")[3:]]
+    found = report.verdict.claim.epsilon, report.bound.epsilon, report.bound.ceiling
+    assert shown == [round(value, 2) for value in found], "the page shows other figures"
     assert report.report.mechanisms[0].preflight is not None and report.report.mechanisms[0].games[0].controls[0].passed
 
 

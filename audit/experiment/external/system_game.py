@@ -20,6 +20,7 @@ from audit.core.seeds import Seed
 from audit.data import loaders
 from audit.data.row_containers import concatenate, describe, read_rows
 from audit.experiment.external.model_calls import call_argument
+from audit.stats.bounds.guess_split import LARGE, SHRUNK
 from audit.stats.scoring.column_comparison import compare_columns, know_members
 
 FEWEST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
@@ -103,15 +104,19 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     count = len(read_rows(system.canaries, "canaries"))
     coins = _draw_coins(root.child("coins"), rounds.runs, count, rounds)
     if coins.all() or not coins.any():
-        raise DataError(f"all {coins.size} coins fell alike, so there is nothing to compare; take more canaries or runs")
-    values = np.stack([_train_and_score(system, row, root.child("run", number)) for number, row in enumerate(coins)])
+        raise DataError(
+            f"all coins fell alike (canaries: {count}, runs: {rounds.runs}), so there is nothing to compare; take many "
+            "canaries, such as 200, or many runs, such as 60"
+        )
+    values = _stack([_train_and_score(system, row, root.child("run", number)) for number, row in enumerate(coins)])
     twins = None
     if system.forget is not None:
-        twins = np.stack([_score(system, _train(system, None, root.child("twin", number))) for number in range(len(coins))])
+        twin_scores = [_score(system, _train(system, None, root.child("twin", number))) for number in range(len(coins))]
+        twins = _stack(twin_scores, values.shape[2])
     if rounds.references:
         stream = root.child("references")
         reference_coins = _draw_coins(stream.child("coins"), rounds.references, count, rounds)
-        references = _train_references(system, reference_coins, stream)
+        references = _train_references(system, reference_coins, stream, values.shape[2])
         scores = _compare_with_references(values, references, reference_coins)
         twins = None if twins is None else _compare_with_references(twins, references, reference_coins)
     else:
@@ -151,6 +156,8 @@ def break_ties(scores: Array, generator: np.random.Generator) -> Array:
         return scores
     finite = scores[np.isfinite(scores)]
     reach = float(np.abs(finite).max()) + 1.0 if finite.size else 1.0
+    if reach > LARGE:  # twice it would be infinite
+        scores, reach = scores * SHRUNK, reach * SHRUNK
     values = np.clip(scores, -2 * reach, 2 * reach).ravel()
     order = np.lexsort((generator.random(scores.size), values))
     values[order] += np.arange(scores.size) * reach * SPACING
@@ -163,7 +170,7 @@ def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:
     return np.array(np.broadcast_to(tosses, (runs, count)))
 
 
-def _train_references(system: SystemUnderTest, coins: Array, stream: Seed) -> Array:
+def _train_references(system: SystemUnderTest, coins: Array, stream: Seed, columns: int) -> Array:
     """Return the scores `(k, m, c)` of references, from which is learned how a canary that was seen scores.
 
     Of unlearning they are scores after forgetting. If these do not tell the references' own members, those before forgetting:
@@ -172,8 +179,8 @@ def _train_references(system: SystemUnderTest, coins: Array, stream: Seed) -> Ar
     """
     before: list[Array] = []
     scores = [_train_and_score(system, row, stream.child("run", number), before) for number, row in enumerate(coins)]
-    after = _finite(np.stack(scores))
-    return after if system.forget is None or know_members(after, coins) else _finite(np.stack(before))
+    after = _finite(_stack(scores, columns))
+    return after if system.forget is None or know_members(after, coins) else _finite(_stack(before, columns))
 
 
 def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed, before: list[Array] | None = None) -> Array:
@@ -221,13 +228,31 @@ def _score_records(system: SystemUnderTest, subject: Any, canaries: Any) -> Arra
         system.score, (subject, *parts), "score", "score(system, canaries) -> (m,), a number for each canary"
     )
     count = len(read_rows(canaries, "canaries"))
+    problem = f"score gave {describe(answer)}; expected a number for each of {count} canaries"
     try:
-        values = loaders.array(answer).astype(np.float64)
+        values = loaders.array(answer)
+        values = values.astype(np.float64, casting="unsafe" if values.dtype.kind in "OUS" else "same_kind")
     except (TypeError, ValueError) as error:
-        raise DataError(f"score gave {describe(answer)}; expected a number for each of {count} canaries") from error
-    if values.ndim not in (1, 2) or len(values) != count or np.isnan(values).any():
-        raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
+        raise DataError(problem) from error
+    if values.ndim not in (1, 2) or len(values) != count or not values.size:
+        raise DataError(problem)
+    is_missing = np.isnan(values.reshape(count, -1)).any(axis=1)
+    if is_missing.any():
+        raise DataError(
+            f"score gave NaN for {is_missing.sum()} of {count} canaries, first for that at place {is_missing.argmax()}; give a "
+            "number for each, such as the lowest of all if nothing is known of it"
+        )
     return values.reshape(count, -1)
+
+
+def _stack(scores: list[Array], columns: int = 0) -> Array:
+    """Return the scores of several systems `(k, m, c)`; each has as many columns as the others, and `columns` if not 0."""
+    widths = sorted({row.shape[1] for row in scores} | ({columns} - {0}))
+    if len(widths) > 1:
+        raise DataError(
+            f"score gave {widths[0]} numbers per canary for one system and {widths[-1]} for another; expected as many each time"
+        )
+    return np.stack(scores)
 
 
 def _compare_with_references(values: Array, references: Array, coins: Array) -> Array:
