@@ -13,7 +13,7 @@ from audit.step_checks.run import check_step
 jax = pytest.importorskip("jax", reason="needs the extra 'jax'")
 clipping = pytest.importorskip("jax_privacy", reason="needs the extra 'jax'").clipping
 jnp = jax.numpy
-CLIP_NORM, LEARNING_RATE, PADDED = 0.5, 0.5, 24
+CLIP_NORM, LEARNING_RATE, PADDED = 0.5, 0.5, 32  # checks try batches of 1.5 divisors and 5
 
 
 def parameters() -> dict[str, Any]:
