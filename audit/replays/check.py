@@ -60,6 +60,17 @@ class PairResult:
 
 def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str = "") -> PairResult:
     """Replay a program on one pair: with noise kept to the end; if that proves nothing, released at the first sum."""
+    result = _check_pair(program, pair, claim, name)
+    if result.verdict is not ReplayVerdict.PROVED or not (sources := program.find_hidden_sources(pair[0])):
+        return result
+    reason = (
+        f"calls {', '.join(sources)}, whose randomness is not followed: declare the call by @audit.release, or sample the "
+        "program by `audit mechanism`"
+    )
+    return replace(result, verdict=ReplayVerdict.NOT_FOLLOWED, loss=math.inf, exact=False, reason=reason)
+
+
+def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str) -> PairResult:
     attempts: list[Attempt] = []
     for schedule in Schedule:
         replays, failure = list[Attempt](), None

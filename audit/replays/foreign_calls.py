@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +25,8 @@ _CALLS = {
     "_thread": frozenset(("start_new_thread",)),
     "datetime": frozenset(("now", "utcnow", "today")),
 } | dict.fromkeys(("time", "nt", "_uuid", "_ctypes", "_socket", "_posixsubprocess"), _WHOLE_MODULE)
+
+_SYSTEM = frozenset(("posix.urandom", "posix.getrandom", "nt.urandom"))
 
 
 def watch_calls(function: Callable[..., Any], calls: set[str]) -> Callable[..., Any]:
@@ -80,3 +84,21 @@ def _is_elsewhere(root: str) -> bool:
     if root in _FOLLOWED_LIBRARIES or (root in sys.stdlib_module_names and root not in ("ctypes", "_ctypes")):
         return False
     return root in ("ctypes", "_ctypes") or "site-packages" in str(getattr(sys.modules.get(root), "__file__", ""))
+
+
+def find_hidden_sources(calls: Iterable[str]) -> list[str]:
+    """Return the calls, and libraries that hold compiled code, with randomness that no replay sees."""
+    calls = set(calls)
+    libraries = {call.partition(".")[0] for call in calls}
+    return sorted(_SYSTEM & calls) + sorted(f"compiled code of {name}" for name in libraries if _is_compiled(name))
+
+
+@lru_cache(maxsize=256)
+def _is_compiled(root: str) -> bool:
+    place = getattr(sys.modules.get(root), "__file__", None)
+    if not _is_elsewhere(root) or place is None:
+        return root in ("ctypes", "_ctypes")
+    if not Path(place).name.startswith("__init__."):
+        return str(place).endswith(tuple(EXTENSION_SUFFIXES))
+    endings = (*EXTENSION_SUFFIXES, ".so", ".dylib", ".dll")
+    return any(file.name.endswith(endings) for file in Path(place).parent.rglob("*.*"))

@@ -13,6 +13,7 @@ from audit.replays.run import Program
 
 # A draw is put between the places where a comparison flips on the data and on the neighbour.
 _RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
+_GRAIN = 2.0**-53  # of what generators draw from 0 to 1: nothing is drawn inside a narrower range
 _MOST_PATHS = 3  # near decisions, of a pair
 _PATHS = 8  # of a program that compares; half as many of one that releases several numbers
 _LONGEST = 24  # comparisons that are turned on a path, one after the other, so that it goes on
@@ -162,11 +163,13 @@ def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dic
 
 def _value_beyond(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
     """Return a value of a draw just beyond one, None if it has none there that is as likely as delta."""
-    law, value = recording.laws[draw], float(threshold + side * 1e-7 * (1 + abs(threshold)))
+    law = recording.laws[draw]
     low, high = _RANGES[law]
     tail = delta if law == "uniform" else 0.0
+    room = side * ((low + tail if side < 0 else high - tail) - threshold)
+    value = float(threshold + side * min(1e-7 * (1 + abs(threshold)), room / 2))
     is_far = delta > 0 and law != "uniform" and abs(value) > recording.farthest(law, delta)
-    return value if low + tail < value < high - tail and not is_far else None
+    return value if room > _GRAIN and not is_far else None
 
 
 class OutcomeLedger:

@@ -133,6 +133,11 @@ class Program:
                 self.function = function
         return not self._calls
 
+    def find_hidden_sources(self, data: Any) -> list[str]:
+        """Return what a run on the data (the first that are asked about) calls with randomness that no replay sees."""
+        self.is_followed(data)
+        return foreign_calls.find_hidden_sources(self._calls or ())
+
     def plain(self, data: Any, seed: int) -> Any:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
         run = self.run(data, Recording(seed=seed))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import compute
 
 from audit.replays.check import ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
@@ -122,6 +123,21 @@ def seldom_flipped(data: Any, rng: Any) -> Any:
 
 def seldom_flipped_beside_an_integer(data: Any, rng: Any) -> Any:
     return int(rng.integers(10)), seldom_flipped(data, rng)[1]
+
+
+def seldom_exact_by_the_system(data: Any, rng: Any) -> Any:
+    return len(data) + float(rng.laplace()), len(data) if uuid.uuid4().int % 10**9 == 0 else 0
+
+
+def seldom_exact_by_a_library(data: Any, rng: Any) -> Any:
+    return len(data) + float(rng.laplace()), len(data) if compute.random(1)[0].as_py() < 1e-9 else 0
+
+
+@pytest.mark.parametrize("program", [seldom_exact_by_the_system, seldom_exact_by_a_library])
+def test_nothing_is_proved_of_randomness_that_is_not_followed(program: Any) -> None:
+    result = check_pair(Program(program), FEW, ReplayClaim(epsilon=23.0))
+    assert result.verdict is ReplayVerdict.NOT_FOLLOWED
+    assert "whose randomness is not followed" in result.reason
 
 
 @pytest.mark.parametrize("program", [seldom_flipped, seldom_flipped_beside_an_integer])

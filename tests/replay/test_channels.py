@@ -215,6 +215,14 @@ def test_a_generator_and_its_copy_draw_the_same() -> None:
     assert "its copy" in result.reason
 
 
+@pytest.mark.parametrize("chance", [1e-6, 1e-9, 1e-15])
+@pytest.mark.parametrize("law", ["random", "exponential"])
+def test_an_outcome_is_forced_however_narrow_its_range(chance: float, law: str) -> None:
+    result = _check(lambda d, rng: (_noisy(d, rng), len(d) if getattr(rng, law)() < chance else 0))
+    assert result.verdict is ReplayVerdict.BOUND
+    assert "differs although all releases are equal" in result.reason
+
+
 def test_a_rare_outcome_is_forced() -> None:
     result = _check(SELDOM["small within small"])
     assert result.verdict is ReplayVerdict.BOUND
