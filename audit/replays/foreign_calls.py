@@ -40,8 +40,8 @@ def watch_calls(function: Callable[..., Any], calls: set[str]) -> Callable[..., 
                 names = {f"{root}.{name}"}
         elif event == "call":
             values = (frame.f_globals.get(name) for name in frame.f_code.co_names)
-            roots = {str(frame.f_globals.get("__name__")), *(str(type(value).__module__) for value in values)}
-            names = {root for root in (text.partition(".")[0] for text in roots) if _is_elsewhere(root)}
+            roots = {_module(frame), *(str(type(value).__module__).partition(".")[0] for value in values)}
+            names = {root for root in roots if _is_elsewhere(root)}
         if names and not _is_known(frame):
             calls.update(names)
 
@@ -58,7 +58,15 @@ def watch_calls(function: Callable[..., Any], calls: set[str]) -> Callable[..., 
 
 
 def _is_known(frame: FrameType | None) -> bool:
-    """True while a module is loaded or a line is logged, and for calls of the recording, which notes what is asked for."""
+    """True while a module is loaded or a line is logged, for calls of the recording, which notes what is asked for.
+
+    And for calls of pandas, which holds columns of text in arrays of pyarrow.
+    """
+    caller = frame
+    while caller is not None and _is_elsewhere(_module(caller)):
+        caller = caller.f_back
+    if caller is not None and _module(caller) == "pandas":
+        return True
     while frame is not None and frame.f_code.co_filename != __file__:  # up to the program's own first line
         caller = frame.f_back
         if "importlib" in frame.f_code.co_filename or frame.f_globals.get("__name__") == "logging":
@@ -68,6 +76,11 @@ def _is_known(frame: FrameType | None) -> bool:
             return name.partition(".")[0] not in sys.stdlib_module_names or name.startswith("secrets")
         frame = caller
     return False
+
+
+def _module(frame: FrameType) -> str:
+    """Return the first part of the name of a frame's module."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def _root(call: Any) -> str:
