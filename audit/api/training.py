@@ -264,14 +264,14 @@ def remark_repeats(data: Any, canaries: Any) -> tuple[str, ...]:
 
     digests = find_digests(read_rows(canaries, "canaries"))
     _, content, counts = np.unique(digests, return_inverse=True, return_counts=True)
-    twin_count, copy_count = int((counts[content] > 1).sum()), 0
-    if data is not None and not (isinstance(data, list) and not data):
-        rows = read_rows(data, "data")
-        copy_count = int(np.isin(digests, find_digests(rows)).sum()) if len(rows) <= MOST_COMPARED else 0
-    if not twin_count and not copy_count:
+    equal = {"another canary": int((counts[content] > 1).sum())}
+    rows = None if data is None or (isinstance(data, list) and not data) else read_rows(data, "data")
+    if rows is not None and len(rows) <= MOST_COMPARED:
+        equal = {"a record of the data": int(np.isin(digests, find_digests(rows)).sum()), **equal}
+    if not any(equal.values()):
         return ()
     return (
-        f"{copy_count} of {len(digests)} canaries equal a record of the data, and {twin_count} another canary: a coin decides "
+        f"Of {len(digests)} canaries {' and '.join(f'{count} equal {what}' for what, count in equal.items())}: a coin decides "
         "on one copy more there, which leaves less of a trace; take records that nobody has.",
     )
 

@@ -50,7 +50,7 @@ def test_huge_scores_prove_what_small_ones_do() -> None:
 
 def test_canaries_that_are_in_the_data_or_twice_are_told() -> None:
     report = check(name_members, data=NAMES[:5], canaries=[*NAMES, NAMES[9]])
-    assert "5 of 61 canaries equal a record of the data, and 2 another canary" in report.report.notes[0]
+    assert "Of 61 canaries 5 equal a record of the data and 2 equal another canary" in report.report.notes[0]
     forget = audit.check_unlearning(
         lambda records, seed: set(records),
         lambda system, request, data, seed: set(data),
@@ -61,7 +61,7 @@ def test_canaries_that_are_in_the_data_or_twice_are_told() -> None:
         score=name_members,
         seed=1,
     )
-    assert any("5 of 60 canaries equal a record of the data, and 0" in note for note in forget.report.notes)
+    assert any("Of 60 canaries 5 equal a record of the data and 0 equal" in note for note in forget.report.notes)
 
 
 def test_a_table_without_records_or_with_two_columns_of_one_name_is_refused_and_so_is_an_open_quotation() -> None:
@@ -71,3 +71,9 @@ def test_a_table_without_records_or_with_two_columns_of_one_name_is_refused_and_
         audit.check_generator(lambda table, seed: table, pd.concat([TABLE, TABLE[["age"]]], axis=1), epsilon=1.0)
     with pytest.raises(audit.ConfigError, match="close each quotation mark"):
         audit.check_generator("make '{input} {output}", TABLE, epsilon=1.0)
+
+
+def test_of_large_data_nothing_is_said_that_was_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.api.training.MOST_COMPARED", 4)
+    report = check(name_members, data=NAMES[:5], canaries=[*NAMES, NAMES[9]])
+    assert report.report.notes[0].startswith("Of 61 canaries 2 equal another canary:")
