@@ -199,9 +199,10 @@ class Recording:
         return entry.output
 
     def _lean(self, output: int, logs: Array) -> int:
-        lean = self.lean or 0
-        option = lean if lean >= 0 else len(logs) + lean
-        return option if option < len(logs) and np.isfinite(logs[option]) else output
+        possible, lean = np.flatnonzero(np.isfinite(logs)), self.lean or 0
+        if lean in (0, -1):  # the first or last that is left: an order as it was, or turned round
+            return int(possible[lean]) if possible.size else output
+        return lean if lean in possible else output
 
     def _draw_site(self, rows: NoiseRows) -> str:
         """Return the line that drew the last noise of rows: what is returned leaves at no line of the program."""

@@ -223,6 +223,19 @@ def test_an_outcome_is_forced_however_narrow_its_range(chance: float, law: str) 
     assert "differs although all releases are equal" in result.reason
 
 
+def _shuffled(rng: Any) -> list[int]:
+    items = list(range(10))
+    rng.shuffle(items)
+    return items
+
+
+@pytest.mark.parametrize("order", [lambda rng: rng.permutation(10).tolist(), _shuffled], ids=["permutation", "shuffle"])
+@pytest.mark.parametrize("way", [1, -1])
+def test_an_order_as_it_was_or_turned_round_is_tried(order: Any, way: int) -> None:
+    result = _check(lambda d, rng: (_noisy(d, rng), len(d) if order(rng) == list(range(10))[::way] else 0))
+    assert result.verdict is ReplayVerdict.BOUND
+
+
 def test_a_rare_outcome_is_forced() -> None:
     result = _check(SELDOM["small within small"])
     assert result.verdict is ReplayVerdict.BOUND
