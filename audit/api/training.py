@@ -264,14 +264,14 @@ def remark_repeats(data: Any, canaries: Any) -> tuple[str, ...]:
 
     digests = find_digests(read_rows(canaries, "canaries"))
     _, content, counts = np.unique(digests, return_inverse=True, return_counts=True)
-    equal = {"another canary": int((counts[content] > 1).sum())}
+    copies = {"another canary": int((counts[content] > 1).sum())}
     rows = None if data is None or (isinstance(data, list) and not data) else read_rows(data, "data")
     if rows is not None and len(rows) <= MOST_COMPARED:
-        equal = {"a record of the data": int(np.isin(digests, find_digests(rows)).sum()), **equal}
-    if not any(equal.values()):
+        copies = {"a record of the data": int(np.isin(digests, find_digests(rows)).sum()), **copies}
+    if not any(copies.values()):
         return ()
     return (
-        f"Of {len(digests)} canaries {' and '.join(f'{count} equal {what}' for what, count in equal.items())}: a coin decides "
+        f"Of {len(digests)} canaries {' and '.join(f'{count} equal {what}' for what, count in copies.items())}: a coin decides "
         "on one copy more there, which leaves less of a trace; take records that nobody has.",
     )
 

@@ -199,10 +199,10 @@ class Recording:
         return entry.output
 
     def _lean(self, output: int, logs: Array) -> int:
-        possible, lean = np.flatnonzero(np.isfinite(logs)), self.lean or 0
+        options, lean = np.flatnonzero(np.isfinite(logs)), self.lean or 0
         if lean in (0, -1):  # the first or last that is left: an order as it was, or turned round
-            return int(possible[lean]) if possible.size else output
-        return lean if lean in possible else output
+            return int(options[lean]) if options.size else output
+        return lean if lean in options else output
 
     def _draw_site(self, rows: NoiseRows) -> str:
         """Return the line that drew the last noise of rows: what is returned leaves at no line of the program."""
