@@ -271,7 +271,7 @@ def remark_repeats(data: Any, canaries: Any) -> tuple[str, ...]:
     if not any(copies.values()):
         return ()
     return (
-        f"Of {len(digests)} canaries {' and '.join(f'{count} equal {what}' for what, count in copies.items())}: a coin decides "
+        f"Of {len(digests)} canaries {' and '.join(f'{count} equal {record}' for record, count in copies.items())}: a coin decides "
         "on one copy more there, which leaves less of a trace; take records that nobody has.",
     )
 
