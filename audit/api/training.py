@@ -270,9 +270,9 @@ def remark_repeats(data: Any, canaries: Any) -> tuple[str, ...]:
         copies = {"a record of the data": int(np.isin(digests, find_digests(rows)).sum()), **copies}
     if not any(copies.values()):
         return ()
-    counted = " and ".join(f"{count} equal {record}" for record, count in copies.items())
+    sentence = " and ".join(f"{count} equal {record}" for record, count in copies.items())
     return (
-        f"Of {len(digests)} canaries {counted}: a coin decides on one copy more there, which leaves less of a trace; take "
+        f"Of {len(digests)} canaries {sentence}: a coin decides on one copy more there, which leaves less of a trace; take "
         "records that nobody has.",
     )
 
