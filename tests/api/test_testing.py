@@ -192,7 +192,7 @@ def test_a_score_of_ones_own_serves_any_model() -> None:
         ({"data": np.zeros((3, 8))}, "data are ndarray .*expected the same form"),
         ({"references": 2}, "references is 2"),
         ({"score": lambda model, inputs, labels: np.zeros((30, 2))}, "score gives 2 numbers per canary"),
-        ({"score": lambda model, inputs, labels: [1.0]}, r"scores have shape \(1,\)"),
+        ({"score": lambda model, inputs, labels: [1.0]}, r"score gave a list of 1 float; expected a number for each of 30"),
         ({"runs": 0}, "runs is 0"),
     ],
 )
