@@ -108,8 +108,8 @@ class Auto:
         members = coins.sum(axis=1)
         balance = np.minimum(members, coins.shape[1] - members)
         usable = np.flatnonzero(balance >= max(1, min(_SIDE, coins.shape[1] // 4)))
-        if self._offline(reference) or len(coins) == 1:
-            return _formulas(len(coins), online=not self._offline(reference))
+        if (offline := self._offline(reference)) or len(coins) == 1:
+            return _formulas(len(coins), online=not offline)
         if not len(usable):
             return _fixed({"kind": "rmia"}, "too few canaries on a side, so none shows how strong an attack is")
         if len(coins) < _contest.FEWEST:
@@ -129,10 +129,9 @@ class Auto:
 
 def _formulas(references: int, *, online: bool) -> tuple[str, Attack, str]:
     attack = Formulas(online=online)
-    reason = f"{references} of at least {_elevation.FEWEST} references that it takes to see what lies above them"
     if online:
-        reason = "a single reference has no other to be attacked with, so none shows how strong an attack is"
-    return attack.name, attack, reason
+        return attack.name, attack, "a single reference has no other to be attacked with, so none shows how strong an attack is"
+    return attack.name, attack, f"{references} of at least {_elevation.FEWEST} references that show what lies above them"
 
 
 def _evidence(winner: Winner, targets: int) -> str:

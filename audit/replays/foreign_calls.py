@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -99,9 +99,8 @@ def _is_elsewhere(root: str) -> bool:
     return root in ("ctypes", "_ctypes") or "site-packages" in str(getattr(sys.modules.get(root), "__file__", ""))
 
 
-def find_hidden_sources(calls: Iterable[str]) -> list[str]:
+def find_hidden_sources(calls: set[str]) -> list[str]:
     """Return the calls, and libraries that hold compiled code, with randomness that no replay sees."""
-    calls = set(calls)
     libraries = {call.partition(".")[0] for call in calls}
     return sorted(_SYSTEM & calls) + sorted(f"compiled code of {name}" for name in libraries if _is_compiled(name))
 

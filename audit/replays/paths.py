@@ -195,8 +195,7 @@ class OutcomeLedger:
         if schedule is not Schedule.LATE:
             self._note(base.recording, claim)
         end, count = time.process_time() + (seconds or 0.0), 0
-        chooses = any(entry.kind == CHOICE for entry in base.recording.releases)
-        decides = bool(self._visits) or chooses or "uniform" in base.recording.laws
+        decides = bool(self._visits) or "uniform" in base.recording.laws
         for lean in self._leans if decides and seconds is None else ():
             yield self._run(program, base, claim, {"lean": lean, "tail": claim.delta})
         while self.open_outcomes and (count < _FEW_RUNS if seconds is None else time.process_time() < end):

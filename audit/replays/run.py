@@ -124,6 +124,13 @@ class Program:
 
     def is_followed(self, data: Any) -> bool:
         """True if a run on the data (the first that are asked about) calls no code with randomness that is not followed."""
+        return not self._foreign_calls(data)
+
+    def find_hidden_sources(self, data: Any) -> list[str]:
+        """Return what a run on the data (the first that are asked about) calls with randomness that no replay sees."""
+        return foreign_calls.find_hidden_sources(self._foreign_calls(data))
+
+    def _foreign_calls(self, data: Any) -> set[str]:
         if self._calls is None:
             self._calls, function = set(), self.function
             try:
@@ -131,12 +138,7 @@ class Program:
                 self._calls.update(self.run(data, Recording(seed=0)).recording.gaps)
             finally:
                 self.function = function
-        return not self._calls
-
-    def find_hidden_sources(self, data: Any) -> list[str]:
-        """Return what a run on the data (the first that are asked about) calls with randomness that no replay sees."""
-        self.is_followed(data)
-        return foreign_calls.find_hidden_sources(self._calls or ())
+        return self._calls
 
     def plain(self, data: Any, seed: int) -> Any:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""

@@ -74,7 +74,8 @@ def _orders(losses: Array, included: Array, read_again: ReadAgain | None) -> Map
         if read_again is None:
             fits[f"columns are {name}"] = losses, moved
             continue
-        fits[f"columns are {name}"] = read_again(order), moved
+        values = read_again(order)
+        fits[f"columns are {name}"] = values, moved
         fits[f"columns of included are {name}"] = losses, moved
-        fits[f"columns of outputs are {name}"] = read_again(order), references
+        fits[f"columns of outputs are {name}"] = values, references
     return fits

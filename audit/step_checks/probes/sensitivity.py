@@ -14,10 +14,8 @@ from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
-SMALLEST_CLIP, CLIPPED_REST = (
-    1e-8,
-    1e-2,
-)  # of an ordinary norm: the smallest clip norm, and what is left of a norm that is clipped
+SMALLEST_CLIP = 1e-8  # the smallest clip norm, of an ordinary norm
+CLIPPED_REST = 1e-2  # what is left of an ordinary norm that is clipped
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
 
 
