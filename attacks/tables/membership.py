@@ -17,13 +17,14 @@ SMALLEST_DISTANCE = 1e-6  # of a distance, below which two records are the same
 
 
 def membership_scores(synthetic: Any, training: Any, candidates: Any, categorical: tuple[str, ...] = ()) -> Array:
-    """Scores of each candidate `(n, 5)`, higher if it seems to have been there.
+    """Scores of each candidate `(n, 6)`, higher if it seems to have been there.
 
     Columns: how much closer the closest few synthetic records are than the closest few training records, which is a ratio of
     densities (van Breugel et al. 2023); the same of the closest one; how much commoner its values are together, two columns
     at a time, than among the training records; and how often its categories, and its numbers, that no training record has
     are among the synthetic ones: distances add up all columns, and miss a generator that takes the values of each column off
-    the data and draws the columns apart. All are differences of logarithms.
+    the data and draws the columns apart; and how much oftener than by chance two of its values that no training record has
+    together are in one synthetic record, which finds columns that are copied in part. All are differences of logarithms.
 
     Args:
         synthetic, training, candidates: frames with the same columns; `training` without the candidates.
@@ -35,7 +36,7 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
     tables = read_frames(synthetic, training, candidates, categorical)
     closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)
     new = [_new_values(tables, np.flatnonzero(tables.is_category == kind)) for kind in (True, False)]
-    return np.stack([closer.mean(axis=1), closer[:, 0], _pair_ratios(tables), *new], axis=1)
+    return np.stack([closer.mean(axis=1), closer[:, 0], _pair_ratios(tables), *new, _new_pairs(tables)], axis=1)
 
 
 def _log_nearest(tables: TableTriple, records: Array) -> Array:
@@ -76,6 +77,31 @@ def _new_values(tables: TableTriple, places: Array) -> Array:
         is_found = (values[at] == candidates) & ~np.isin(candidates, training)
         total += np.log1p(np.where(is_found, counts[at], 0) * size)
     return total
+
+
+def _new_pairs(tables: TableTriple) -> Array:
+    """Sum over pairs of columns of the logarithm of how much commoner than by chance a candidate's values are together, `(n,)`.
+
+    By chance is as often as both values apart would meet. 0 for a pair that a training record has, or that is not found.
+    """
+    total, size = np.zeros(len(tables.control)), len(tables.synthetic)
+    ends = np.cumsum([size, len(tables.training)])
+    columns = [_code(np.concatenate([table[:, place] for table in (tables.synthetic, tables.training, tables.control)]))
+               for place in range(min(len(tables.names), COLUMN_LIMIT))]  # fmt: skip
+    for first, second in combinations(columns, 2):
+        pairs = _code(first * (second.max() + 1) + second)
+        synthetic, training, candidates = np.split(pairs, ends)
+        together = np.bincount(synthetic, minlength=pairs.max() + 1)[candidates]
+        apart = [np.bincount(column[:size], minlength=column.max() + 1)[column[ends[1] :]] for column in (first, second)]
+        is_found = (together > 0) & ~np.isin(candidates, training)
+        chance = np.where(is_found, apart[0] * apart[1] / size, 1.0)
+        total += np.where(is_found, np.maximum(np.log(np.where(is_found, together, 1) / chance), 0.0), 0.0)
+    return total
+
+
+def _code(values: Array) -> Array:
+    """Whole numbers in place of values, equal ones alike."""
+    return np.asarray(np.unique(values, return_inverse=True)[1])
 
 
 def _cut(tables: TableTriple, place: int) -> tuple[Array, Array, Array]:

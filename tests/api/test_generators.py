@@ -98,6 +98,24 @@ def test_columns_resampled_apart_are_refuted_by_numbers_that_only_one_record_has
     assert report.exit_code == 1, "distances over whole records prove 0, own numbers .88 to 2.21 with four seeds"
 
 
+def donate(table: Any, seed: int) -> Any:
+    """A public age and habit beside the income and city of the record closest in age: values are copied in pairs."""
+    draw = np.random.default_rng(seed)
+    ages = draw.integers(18, 90, 400)
+    donors = np.abs(ages[:, None] - table["age"].to_numpy() + draw.normal(0, 0.001, (400, len(table)))).argmin(axis=1)
+    taken = table[["income", "city"]].iloc[donors].reset_index(drop=True)
+    return pd.DataFrame(
+        {"age": ages, "income": taken["income"], "city": taken["city"], "smokes": draw.choice(["yes", "no"], 400)}
+    )
+
+
+def test_pairs_of_values_that_are_copied_beside_others_are_refuted() -> None:
+    report = audit.check_generator(donate, TABLE, epsilon=0.5, seed=0)
+    assert report.exit_code == 1, (
+        "pairs that no record of the data has are found together; distances of records alone prove 0.75"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("worst_case", "generate"), [("domain", with_own_range), ("domain", with_own_categories), ("mixed", with_copies)]

@@ -189,6 +189,60 @@ def test_answers_that_change_for_the_forgotten_records_alone_are_found_beside_th
     assert report.exit_code == int(refuted)
 
 
+NUMBERS = np.random.default_rng(6).normal(size=(300, 8))
+WAVES = np.random.default_rng(0).normal(size=(8, 150))
+LABELLED = NUMBERS, (NUMBERS[:, 0] > 0).astype(int)
+RANDOM_LABELS = (
+    np.random.default_rng(7).normal(size=(100, 8)),
+    np.random.default_rng(8).integers(2, size=100),
+)
+
+
+def expand(inputs: Any) -> Any:
+    return np.column_stack([np.ones(len(inputs)), inputs, np.sin(2 * inputs @ WAVES)])
+
+
+def regress(records: Any, seed: int) -> Any:
+    features = expand(records[0])
+    products = features.T @ features + 0.5 * np.eye(features.shape[1])
+    return np.linalg.solve(products, features.T @ (2.0 * records[1] - 1)) + np.random.default_rng(seed).normal(0, 0.001, 159)
+
+
+def keep_moved_copies(model: Any, request: Any, data: Any, seed: int) -> Any:
+    """A false claim: each forgotten record is replaced by one near it."""
+    moved = request[0] + 0.15 * np.random.default_rng(seed).normal(size=request[0].shape)
+    return regress((np.concatenate([data[0], moved]), np.concatenate([data[1], request[1]])), seed)
+
+
+def keep_mean(model: Any, request: Any, data: Any, seed: int) -> Any:
+    """A false claim: each forgotten record is replaced by the mean of all of them."""
+    means = np.repeat(request[0].mean(axis=0, keepdims=True), len(request[0]), axis=0)
+    return regress((np.concatenate([data[0], means]), np.concatenate([data[1], request[1]])), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("forget", "refuted"),
+    [(keep_moved_copies, True), (keep_mean, True), (lambda model, request, data, seed: regress(data, seed), False)],
+)
+def test_what_stays_of_a_request_as_a_whole_is_found_by_one_coin_for_all(forget: Any, refuted: bool) -> None:
+    """Of the mean of all records nothing shows which were among them; of moved copies 100 canaries show too little."""
+    report = audit.check_unlearning(
+        regress,
+        forget,
+        LABELLED,
+        RANDOM_LABELS,
+        score=lambda model, inputs, labels: expand(inputs) @ model * (2 * labels - 1),
+        epsilon=0.5,
+        together=True,
+        runs=60,
+        references=8,
+        seed=1,
+    )
+    assert report.exit_code == int(refuted)
+    assert (report.distance[0] > 2) == refuted
+
+
 @pytest.mark.parametrize("form", [torch.from_numpy, pd.DataFrame, lambda rows: (rows, np.arange(len(rows)))])
 def test_canaries_of_every_form_are_moved_a_little(form: Any) -> None:
     moved = move(form(FAR), form(POINTS), np.random.default_rng(0))
