@@ -1,5 +1,6 @@
 """One side of an audit of a model, taken apart: what the model is asked with, in the user's own form, and y beside it."""
 
+import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def find_numbers(x: Any) -> Array | None:
         array = loaders.array(x)
     except (TypeError, ValueError):
         return None
+    if array.dtype.kind == "O" and array.ndim > 1 and all(isinstance(value, numbers.Real) for value in array.flat):
+        return array.astype(np.float64)
     return array if array.dtype.kind in "biuf" else None
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import functools
 import hashlib
+import itertools
+import numbers
 import pickle
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +28,8 @@ FORMS = (
     "the path of an npz"
 )
 _BESIDE = ("group", "index", "unit")
+_MOST_PAIRS = 6
+_NUMBER, _DATE = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.I), re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,7 +92,8 @@ def _read(side: Any, name: str) -> RowContainer:
         return RowContainer(size=_count(side), take=_taker(side))
     raise DataError(
         f"{name} are given as {type(side).__name__}, of which records cannot be asked for by their place; expected {FORMS} "
-        f"(of a generator or an IterableDataset: {name}=list({name}); of an Arrow table: its to_pandas())"
+        f"(of a generator or an IterableDataset: {name}=list({name}); of an Arrow table: its to_pandas(); of a lazy frame: its "
+        "collect())"
     )
 
 
@@ -153,14 +162,19 @@ def _taker(value: Any) -> Callable[[Array], Any]:
 def read_numbers(batch: Any) -> Array | None:
     """Return the numbers of a batch as columns `(k, d)`, for comparisons without a model; None if it holds others.
 
-    Columns of text become a code of each text, alike on both sides.
+    Times become numbers in their order, and so does text that writes a number or a date; other text becomes a code of each
+    text, alike on both sides.
     """
     if isinstance(batch, Mapping | tuple):
         return _join([read_numbers(part) for part in (batch.values() if isinstance(batch, Mapping) else batch)])
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):
         return _join([read_numbers(batch.iloc[:, place].to_numpy()) for place in range(batch.shape[1])])
+    if hasattr(batch, "get_columns"):  # polars
+        return _join([read_numbers(column.to_numpy()) for column in batch.get_columns()])
     array = _read_array(batch)
-    if array is not None and array.dtype.kind in "OUSM" and array.ndim == 1:
+    if array is not None and array.dtype.kind in "mM":
+        array = np.where(np.isnat(array), np.nan, array.astype(f"{array.dtype.kind}8[us]").astype(np.float64))
+    if array is not None and array.dtype.kind in "OUS" and array.ndim == 1:
         return np.array([[_code(value)] for value in array.tolist()])
     if array is None or array.dtype.kind not in "biuf" or array.ndim == 0:
         return None
@@ -178,8 +192,14 @@ def _read_array(batch: Any) -> Array | None:
 
 
 def _code(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(np.nan_to_num(value))
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(np.nan_to_num(float(value)))
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    if _NUMBER.fullmatch(text):
+        return float(np.nan_to_num(float(text)))
+    if _DATE.match(text):
+        with contextlib.suppress(ValueError):  # text that is no date after all
+            return float(np.datetime64(text[:19], "us").astype(np.int64))
     return int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=4).digest(), "big") / 2**32
 
 
@@ -213,6 +233,29 @@ def _plain(value: Any) -> Any:
         return value
     fields = getattr(value, "to_dict", None)  # graphs of PyTorch Geometric
     return _plain(fields()) if callable(fields) else _plain(vars(value)) if hasattr(value, "__dict__") else value
+
+
+def exchange_parts(rows: RowContainer) -> Iterator[tuple[str, Callable[[RowContainer], RowContainer]]]:
+    """Yield what exchanges two parts of a tuple or a dictionary that look alike, with its name; six pairs at most."""
+    batch = rows.take(np.arange(min(len(rows), 2)))
+    if not isinstance(batch, Mapping | tuple):
+        return
+    keys: list[Any] = list(batch) if isinstance(batch, Mapping) else list(range(len(batch)))
+    pairs = [pair for pair in itertools.combinations(keys, 2) if describe(batch[pair[0]]) == describe(batch[pair[1]])]
+    for pair in pairs[:_MOST_PAIRS]:
+        names = [repr(key) if isinstance(key, str) else f"part {key + 1}" for key in pair]
+        yield f"{' and '.join(names)} of x exchanged", functools.partial(_exchange, keys=keys, pair=pair)
+
+
+def _exchange(rows: RowContainer, keys: list[Any], pair: tuple[Any, Any]) -> RowContainer:
+    others = {pair[0]: pair[1], pair[1]: pair[0]}
+
+    def take(places: Array) -> Any:
+        batch = rows.take(places)
+        parts = {key: batch[others.get(key, key)] for key in keys}
+        return parts if isinstance(batch, Mapping) else tuple(parts.values())
+
+    return RowContainer(size=len(rows), take=take)
 
 
 def find_digests(rows: RowContainer) -> Array:

@@ -14,10 +14,10 @@ from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal
 from audit.core.training import Executed
-from audit.data.row_containers import RowContainer
+from audit.data.row_containers import RowContainer, read_rows
 from audit.experiment.external.label_reading import align_columns, find_class_names, find_estimator_kind, read_labels
 from audit.experiment.external.model_answers import Answers, demand_numbers, drop_axes, read_answers
-from audit.experiment.external.model_calls import find_query, first_records
+from audit.experiment.external.model_calls import find_column_names, find_query, first_records
 from audit.stats.scoring.regression import error_confidences
 
 _CHANGING = (
@@ -215,6 +215,7 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     outputs = answer(inputs)
     if names is model_names and names is not None and len(names) > 2:
         _demand_columns(target, names, outputs, inputs)
+    _demand_order(target, query, inputs)
     demand_numbers(outputs, labels)
     if kind == "regressor" and outputs.size == np.size(labels) and np.asarray(labels).dtype.kind in "biuf":
         truths = np.asarray(labels, np.float64)  # whose predictions of 0 and 1, and of whole numbers, are numbers as well
@@ -225,7 +226,7 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers
 
 
-def read_again(target: Any, inputs: Array, labels: Array, truths: Array, names: Array | None) -> Answers:
+def read_again(target: Any, inputs: Array | RowContainer, labels: Array, truths: Array, names: Array | None) -> Answers:
     """Return what the target answers for other inputs beside the same y, as it was given and as it was read (`truths`)."""
     outputs = align_columns(find_query(target)(inputs), find_class_names(target), names)
     return read_answers(demand_numbers(drop_axes(outputs, labels), labels), truths)
@@ -248,6 +249,23 @@ def _demand_columns(target: Any, names: Array, outputs: Array, inputs: Array | R
                 f"the largest column of the target's outputs is the class that its predict names for only {agreement:.0%} of "
                 f"the records, so columns are not classes; {advice}"
             )
+
+
+def _demand_order(target: Any, query: Callable[[RowContainer], Array], inputs: Array | RowContainer) -> None:
+    """Raise `DataError` if an estimator takes columns by their place, and they are in another order than when it was fitted."""
+    names = find_column_names(target)
+    if not names or not isinstance(inputs, RowContainer):
+        return
+    batch = inputs.take(np.arange(min(len(inputs), _REPETITIONS)))
+    columns = [str(column) for column in getattr(batch, "columns", ())]
+    if columns == names or sorted(columns) != sorted(names):
+        return
+    ordered = batch[[batch.columns[columns.index(name)] for name in names]]
+    if not np.allclose(query(read_rows(batch, "x")), query(read_rows(ordered, "x")), equal_nan=True):
+        raise DataError(
+            f"the target takes columns by their place, and x has them in another order ({', '.join(columns[:3])}, ...) than it "
+            f"was trained on ({', '.join(names[:3])}, ...); give x[list(model.feature_names_in_)]"
+        )
 
 
 def _repeat(answer: Callable[[Array | RowContainer], Array], inputs: Array | RowContainer, outputs: Array) -> str:

@@ -19,8 +19,10 @@ from audit.core.data import Array
 from audit.core.errors import AuditError
 from audit.core.preflight import Preflight, TriedReading
 from audit.data.members import MemberEvidence
+from audit.data.row_containers import RowContainer, exchange_parts, read_rows
 from audit.experiment.external.external_models import read_again
 from audit.experiment.external.model_answers import Answers
+from audit.experiment.external.model_calls import first_records
 from audit.experiment.line.preflight import area
 from audit.experiment.line.side_agreement import FAR, Agreement, compare_classes, compare_ranks
 from audit.stats.bounds.binomial import upper_tail
@@ -32,8 +34,8 @@ _CERTAIN, _FEWEST = 6.0, 40  # deviations of the agreement, and records on which
 _BETTER, _LEVEL, _FALL, _ERRORS = 0.03, 1e-4, 0.85, 3.0  # of a model that is mostly right: see _is_better
 _LEAST_SCALE, _LARGEST_SCALE, _SCALED = 0.25, 4.0, 0.8  # of columns, and the share of them, that someone has standardised
 _SEARCH_ROWS, _TEST_ROWS, _MOST_COLUMNS, _MOST_CHANNELS = 48, 256, 20, 4
-Reading = Callable[[Array], Array]
-Ask = Callable[[Array, Array], Answers]
+Reading = Callable[[Any], Any]
+Ask = Callable[[Any, Array], Answers]
 """From inputs and rows of the records with their y to answers."""
 
 
@@ -44,23 +46,25 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
         answers: of the target for the records as they were given.
         names: `(classes,)` the class of each column of outputs; None if columns are numbered.
     """
-    inputs, members = evidence.records, np.flatnonzero(evidence.included)
+    members = np.flatnonzero(evidence.included)
     own = _agree(answers, members)
-    is_read = isinstance(inputs, np.ndarray) and inputs.ndim in (2, 3, 4) and inputs.dtype.kind in "fiu"
-    if own is None or not is_read or len(members) < 2 * _FEWEST:
+    if own is None or len(members) < 2 * _FEWEST:
         return None
-    inputs = np.asarray(inputs)
 
-    def ask(records: Array, rows: Array) -> Answers:
+    def ask_again(records: Array | RowContainer, rows: Array) -> Answers:
         return read_again(target, records, evidence.labels[rows], np.asarray(answers.labels)[rows], names)
 
+    inputs, ask = _find_inputs(evidence, answers, ask_again)
+    if isinstance(inputs, np.ndarray) and (inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "fiu"):
+        return None
     order = np.random.default_rng(0).permutation(members)
     search_rows, test_rows = order[: min(_SEARCH_ROWS, len(order) // 2)], order[len(order) // 2 :][:_TEST_ROWS]
-    if own.strength > _POOR:
-        best = _find_better(answers, inputs, order[:_TEST_ROWS], ask)
-    else:
+    best = None
+    if own.strength <= _POOR:
         readings = _readings(inputs, search_rows if own.strength < _SEARCH else None, ask)
-        best = _find_far_better(_agree(answers, test_rows), readings, inputs[test_rows], test_rows, ask)
+        best = _find_far_better(_agree(answers, test_rows), readings, first_records(inputs, test_rows), test_rows, ask)
+    if best is None and own.strength > _SEARCH:
+        best = _find_better(answers, inputs, order[:_TEST_ROWS], ask)
     if best is None:
         return None
     everyone = np.arange(len(evidence.included))
@@ -68,8 +72,23 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
     return TriedReading(name=best[0], fit=_fit(whole, members), auc=area(_losses(whole), np.asarray(evidence.included, bool)))
 
 
+def _find_inputs(evidence: MemberEvidence, answers: Answers, ask: Ask) -> tuple[Array | RowContainer, Ask]:
+    """Return x and what asks with it; of a frame its numbers, if the model answers a frame of these as it does x."""
+    records, rows = evidence.records, np.arange(min(len(evidence.included), _SEARCH_ROWS))
+    frame: Any = records.take(rows[:1]) if isinstance(records, RowContainer) else None
+    if not hasattr(frame, "iloc") or not hasattr(frame, "columns"):
+        return records, ask
+
+    def ask_frame(numbers: Array, places: Array) -> Answers:
+        return ask(read_rows(type(frame)(numbers, columns=frame.columns), "x"), places)
+
+    reread = _try(ask_frame, evidence.inputs[rows], rows)
+    is_alike = reread is not None and np.allclose(_losses(reread), _losses(_take(answers, rows)), rtol=1e-3, atol=1e-3)
+    return (evidence.inputs, ask_frame) if is_alike else (records, ask)
+
+
 def _find_far_better(
-    base: Agreement | None, readings: Iterator[tuple[str, Reading]], inputs: Array, rows: Array, ask: Ask
+    base: Agreement | None, readings: Iterator[tuple[str, Reading]], inputs: Array | RowContainer, rows: Array, ask: Ask
 ) -> tuple[str, Reading] | None:
     """Return the name and the reading that answers agree with far better; None if they do with none."""
     best, strength = None, max(0.0 if base is None else base.strength, 0.0) + FAR
@@ -83,12 +102,12 @@ def _find_far_better(
     return best
 
 
-def _find_better(answers: Answers, inputs: Array, rows: Array, ask: Ask) -> tuple[str, Reading] | None:
+def _find_better(answers: Answers, inputs: Array | RowContainer, rows: Array, ask: Ask) -> tuple[str, Reading] | None:
     """Return the name and the reading with the smallest losses of those that are better record by record; None if none is."""
     base, best, smallest = _take(answers, rows), None, np.inf
     readings = [(name, read, False) for name, read in _readings(inputs, None, ask)] if _has_room(base) else []
     for name, read, keeps_scale in [*_standardise(inputs), *readings]:
-        reread = _try(ask, read(inputs[rows]), rows)
+        reread = _try(ask, read(first_records(inputs, rows)), rows)
         if reread is None or not _is_better(base, reread, by_loss=keeps_scale):
             continue
         if _losses(reread).mean() < smallest:
@@ -119,8 +138,10 @@ def _is_better(base: Answers, reread: Answers, *, by_loss: bool) -> bool:
     return bool(fall.mean() > _ERRORS * error and read_losses.mean() < _FALL * losses.mean())
 
 
-def _standardise(inputs: Array) -> Iterator[tuple[str, Reading, bool]]:
+def _standardise(inputs: Array | RowContainer) -> Iterator[tuple[str, Reading, bool]]:
     """Yield x that someone has standardised, by other records than these, standardised by these."""
+    if isinstance(inputs, RowContainer):
+        return
     if inputs.dtype.kind != "f":
         for name, read in _read_tokens(inputs):
             if name.startswith("padding"):
@@ -158,8 +179,11 @@ def with_input_reading(result: Preflight, reading: TriedReading | None) -> Prefl
     return replace(result, question=question, alternatives=(reading,))
 
 
-def _readings(inputs: Array, rows: Array | None, ask: Ask) -> Iterator[tuple[str, Reading]]:
-    """Yield names and readings of records `(n, ...)`; orders of columns are searched for on some rows, if any."""
+def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Iterator[tuple[str, Reading]]:
+    """Yield names and readings of records; orders of columns `(n, d)` are searched for on some rows, if any."""
+    if isinstance(inputs, RowContainer):
+        yield from exchange_parts(inputs)
+        return
     axes = range(1, inputs.ndim)
     for axis in axes:
         yield f"x in reverse order along axis {axis}", partial(np.flip, axis=axis)
@@ -171,8 +195,12 @@ def _readings(inputs: Array, rows: Array | None, ask: Ask) -> Iterator[tuple[str
         return
     means, spreads = inputs.mean(axis=0), inputs.std(axis=0)
     yield "x less its mean, divided by its deviation", lambda x: (x - means) / np.where(spreads > 0, spreads, 1)
+    least, largest = inputs.min(axis=0), inputs.max(axis=0)
+    if inputs.ndim == 2:
+        yield "columns of x from 0 to 1", lambda x: (x - least) / np.where(largest > least, largest - least, 1)
     if inputs.max() > 1:
         yield "x / 255", lambda x: x / 255
+        yield f"x / {largest.max():g}", lambda x: x / largest.max()
     elif inputs.min() >= 0:
         yield "255 x", lambda x: x * 255
         yield "2 x - 1", lambda x: 2 * x - 1
@@ -227,7 +255,7 @@ def _search_order(inputs: Array, rows: Array, ask: Ask) -> Array:
     return order
 
 
-def _try(ask: Ask, inputs: Array, rows: Array) -> Answers | None:
+def _try(ask: Ask, inputs: Any, rows: Array) -> Answers | None:
     try:
         return ask(inputs, rows)
     except AuditError:  # as above

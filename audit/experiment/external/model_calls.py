@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from audit.data import loaders
 from audit.data.row_containers import RowContainer, describe
 
 BATCH = 256
+_COLUMN_NAMES = ("feature_names_in_", "feature_names_", "feature_names")  # of scikit-learn, CatBoost, XGBoost's boosters
+_GIVEN_NAME = re.compile(r"(Column_|f)?\d+")
 _METHODS = ("predict_proba", "decision_function", "inplace_predict", "predict")  # the third is of XGBoost's boosters
 
 
@@ -60,7 +63,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
     """Return what a function of the user's gives for a batch.
 
     A tuple or a dictionary is handed over as arguments if the function's parameters say so; of a frame of numbers the array is
-    tried if the function does not take the frame.
+    tried if the function does not take the frame and its model knows no names of columns.
 
     Raises:
         ConfigError: whatever it raises, with its name and its arguments.
@@ -70,12 +73,26 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
     except AuditError:
         raise
     except Exception as error:  # whatever a user's function raises is reported with what it was given
-        numbers = _frame_numbers(batch)
+        numbers = None if find_column_names(function) else _frame_numbers(batch)
         if numbers is not None:
             return call_named(function, numbers, name)
         hint = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
         hint += "; the last part of members is y: leave out weights" * isinstance(batch, tuple)
         raise _report(name, (batch,), error, f"logits, probabilities or numbers, one row a record{hint}") from error
+
+
+def find_column_names(model: Any) -> list[str]:
+    """Return the names of the columns of x that an estimator, or the one that a bound method belongs to, was trained on.
+
+    Those that a library gives to columns of an array, such as Column_0, are none.
+    """
+    owner = getattr(model, "__self__", model)
+    for attribute in _COLUMN_NAMES:
+        names = getattr(owner, attribute, None)
+        if isinstance(names, np.ndarray | list) and len(names):
+            texts = [str(name) for name in names]
+            return [] if all(_GIVEN_NAME.fullmatch(text) for text in texts) else texts
+    return []
 
 
 def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name: str, expectation: str) -> Any:
