@@ -248,11 +248,11 @@ def exchange_parts(rows: RowContainer) -> Iterator[tuple[str, Callable[[RowConta
 
 
 def _exchange(rows: RowContainer, keys: list[Any], pair: tuple[Any, Any]) -> RowContainer:
-    others = {pair[0]: pair[1], pair[1]: pair[0]}
+    partners = {pair[0]: pair[1], pair[1]: pair[0]}
 
     def take(places: Array) -> Any:
         batch = rows.take(places)
-        parts = {key: batch[others.get(key, key)] for key in keys}
+        parts = {key: batch[partners.get(key, key)] for key in keys}
         return parts if isinstance(batch, Mapping) else tuple(parts.values())
 
     return RowContainer(size=len(rows), take=take)

@@ -260,8 +260,8 @@ def _demand_order(target: Any, query: Callable[[RowContainer], Array], inputs: A
     columns = [str(column) for column in getattr(batch, "columns", ())]
     if columns == names or sorted(columns) != sorted(names):
         return
-    ordered = batch[[batch.columns[columns.index(name)] for name in names]]
-    if not np.allclose(query(read_rows(batch, "x")), query(read_rows(ordered, "x")), equal_nan=True):
+    reference_frame = batch[[batch.columns[columns.index(name)] for name in names]]
+    if not np.allclose(query(read_rows(batch, "x")), query(read_rows(reference_frame, "x")), equal_nan=True):
         raise DataError(
             f"the target takes columns by their place, and x has them in another order ({', '.join(columns[:3])}, ...) than it "
             f"was trained on ({', '.join(names[:3])}, ...); give x[list(model.feature_names_in_)]"

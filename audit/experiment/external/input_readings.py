@@ -195,12 +195,12 @@ def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Ite
         return
     means, spreads = inputs.mean(axis=0), inputs.std(axis=0)
     yield "x less its mean, divided by its deviation", lambda x: (x - means) / np.where(spreads > 0, spreads, 1)
-    least, largest = inputs.min(axis=0), inputs.max(axis=0)
+    minimum, maximum = inputs.min(axis=0), inputs.max(axis=0)
     if inputs.ndim == 2:
-        yield "columns of x from 0 to 1", lambda x: (x - least) / np.where(largest > least, largest - least, 1)
+        yield "columns of x from 0 to 1", lambda x: (x - minimum) / np.where(maximum > minimum, maximum - minimum, 1)
     if inputs.max() > 1:
         yield "x / 255", lambda x: x / 255
-        yield f"x / {largest.max():g}", lambda x: x / largest.max()
+        yield f"x / {maximum.max():g}", lambda x: x / maximum.max()
     elif inputs.min() >= 0:
         yield "255 x", lambda x: x * 255
         yield "2 x - 1", lambda x: 2 * x - 1
