@@ -20,6 +20,7 @@ from audit.engine.chunk import BrokenSumError, Chunk
 from audit.engine.compiled.graphed_sums import GRAPH_ERRORS, CaptureError
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
+from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
 from audit.engine.trial.frozen_features import training_data
 from audit.engine.trial.model_source import OtherModelError
@@ -51,6 +52,7 @@ def train(
     References:
         Abadi et al. 2016, arXiv 1607.00133; Bu et al. 2022, arXiv 2210.00038 (sums without per-example gradients).
     """
+    keep_freed_memory()
     options, total = settings or ScheduleSettings(), len(job.seeds)
     if job.included.shape != (total, len(job.canaries)):
         raise ConfigError(

@@ -15,7 +15,7 @@ from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
-_FINE = 8  # rows of which the last pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
+_FINE = 8  # rows of which a pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
 
 
 def planned_rows(law: Law) -> int:
@@ -41,8 +41,8 @@ def planned_rows(law: Law) -> int:
 class Passes:
     """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit.
 
-    Without a plan (`planned_width` None) the one model of a chunk has passes of `rows` rows, the last as long as what is left
-    of its batch. Its arithmetic depends on its own batch, and on nothing beside it.
+    Without a plan (`planned_width` None) the one model of a chunk has the fewest passes of at most `rows` rows, of equal length.
+    Its arithmetic depends on its own batch, and on nothing beside it.
     """
 
     def __init__(self, rows: int, planned_width: int | None, device: torch.device) -> None:
@@ -60,22 +60,23 @@ class Passes:
             self._parts = [self._on_device(block, start, width) for start, width in self._cuts(int(self._largest.max()))]
             self._extra = block.extra
             return
-        self._parts = [self._part(block, start, width) for start, width in self._cuts(int(self._largest.max(initial=0)))]
+        largest = int(self._largest.max(initial=0))
+        cuts = list(self._cuts(largest)) if self._planned_width is not None else [(0, _round_up(largest))]
+        self._parts = [self._part(block, start, width) for start, width in cuts]
         self._extra = None if block.extra is None else self._send(torch.from_numpy(block.extra))
 
     def _cuts(self, largest: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each pass over a batch of `largest` records."""
-        start = 0
+        start, equal = 0, _round_up(largest / max(1, math.ceil(largest / self._rows)))
         while start < largest:
-            width = self._width(start, largest)
+            width = min(equal, _round_up(largest - start)) if self._planned_width is None else self._planned(start)
             yield start, width
             start += width
 
-    def _width(self, start: int, largest: int) -> int:
-        """Rows of the pass that begins at row `start`."""
-        if self._planned_width is None:
-            return min(self._rows, -(-(largest - start) // _FINE) * _FINE)
-        return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, self._planned_width - start))
+    def _planned(self, start: int) -> int:
+        """Rows of the pass that begins at row `start`, which the plan alone decides."""
+        plan = self._planned_width or self._rows
+        return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, plan - start))
 
     def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
         """Record numbers `(steps, N * width)`, 0 if there are none, and masks `(steps, N, width)` of a pass of each step."""
@@ -109,8 +110,15 @@ class Passes:
     def iterate_step(self, within: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Record numbers `(N * rows,)` and the mask of real rows `(N, rows)` of each pass."""
         cuts = list(self._cuts(int(self._largest[within])))
-        for (index, mask), (_, width) in zip(self._parts, cuts, strict=False):
-            if self._planned_width is None:  # parts are as wide as the largest batch of the block asks for
-                yield index[within][:width], mask[within][:, :width]
-            else:
-                yield index[within], mask[within]
+        if self._planned_width is None:  # the one part is as wide as the largest batch of the block
+            index, mask = self._parts[0]
+            for start, width in cuts:
+                yield index[within, start : start + width], mask[within, :, start : start + width]
+            return
+        for (index, mask), _ in zip(self._parts, cuts, strict=False):
+            yield index[within], mask[within]
+
+
+def _round_up(rows: float) -> int:
+    """Return the next multiple of `_FINE`."""
+    return math.ceil(rows / _FINE) * _FINE
