@@ -11,13 +11,14 @@ _KEPT_BYTES, _MAPPED_BYTES = 2**29, 2**25
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Let this process keep up to 512 MB that it frees; True if its allocator is glibc's and no environment variable says other.
+    """Let this process keep up to 512 MB that it frees; True if its allocator is glibc's and no variable of malloc says other.
 
     A step asks for the same sizes as the step before. By default glibc gives a few MB back to the system each time, which then
     clears every page again: a fifth of the time of a step of a small transformer (docs/evidence/speed.md).
     """
-    names = getattr(os, "confstr_names", {})
-    if "CS_GNU_LIBC_VERSION" not in names or any(name.startswith("MALLOC_") and name.endswith("THRESHOLD_") for name in os.environ):
+    if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", {}):
+        return False
+    if any(name.startswith("MALLOC_") and name.endswith("THRESHOLD_") for name in os.environ):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

@@ -15,7 +15,7 @@ from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
-_FINE = 8  # rows of which a pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
+_FINE = 4  # rows of which a pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
 
 
 def planned_rows(law: Law) -> int:
@@ -41,7 +41,7 @@ def planned_rows(law: Law) -> int:
 class Passes:
     """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit.
 
-    Without a plan (`planned_width` None) the one model of a chunk has the fewest passes of at most `rows` rows, of equal length.
+    Without a plan (`planned_width` None) the one model of a chunk has the fewest passes of at most `rows` rows, equally long.
     Its arithmetic depends on its own batch, and on nothing beside it.
     """
 

@@ -45,8 +45,8 @@ PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "tf32": torch.f
 
 _PROBE_RECORDS = 64
 _CACHE_BYTES = 5 * 2**20
-# of a pass on a CPU: what all cores share of the cache, and some more, since narrow passes have their own cost
-_PASS_BYTES = 2**26
+# of a pass on a CPU: narrow passes have their own cost, wide ones gain nothing more (measured: docs/evidence/speed.md)
+_PASS_BYTES = 5 * 2**25
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
 _FLAT_BYTES = 2**21
 # below this many models the interpreter's share of a step outweighs the cache

@@ -17,6 +17,7 @@ from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.device import find_device, one_precision
+from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.own_state import OwnState
 from audit.engine.text.text_model import Precision, TextModel
@@ -98,6 +99,7 @@ class LanguageModelTrainer:
         return self._models(job, progress)
 
     def _models(self, job: TrainingJob, progress: Progress | None) -> TextModels:
+        keep_freed_memory()
         device = find_device(job.device)
         texts = Texts.of(job, device)
         last, first, executions = [], [], []

@@ -21,6 +21,7 @@ from audit.engine.federated.federated_measures import ReleasedSums, RoundMeasure
 from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
+from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records
 from audit.engine.trial.model_source import ModelSource
@@ -50,6 +51,7 @@ class Federations:
 
     def __init__(self, job: TrainingJob, plan: RoundPlan) -> None:
         self.job, self.plan = job, plan
+        keep_freed_memory()
         device = find_device(job.device)
         self.count, self.rounds, self.rate = len(job.seeds), job.steps * plan.cohorts, job.sample_rate
         self.private = job.noisy
