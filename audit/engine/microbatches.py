@@ -69,11 +69,11 @@ class Passes:
         """First row and number of rows of each pass over a batch of `largest` records."""
         start, equal = 0, _round_up(largest / max(1, math.ceil(largest / self._rows)))
         while start < largest:
-            width = min(equal, _round_up(largest - start)) if self._planned_width is None else self._planned(start)
+            width = min(equal, _round_up(largest - start)) if self._planned_width is None else self._width_by_plan(start)
             yield start, width
             start += width
 
-    def _planned(self, start: int) -> int:
+    def _width_by_plan(self, start: int) -> int:
         """Rows of the pass that begins at row `start`, which the plan alone decides."""
         plan = self._planned_width or self._rows
         return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, plan - start))
