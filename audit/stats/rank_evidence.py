@@ -92,6 +92,25 @@ def find_model_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]
     return max(rank_sum(losses[0], included), rank_sum(ranks[0] - ranks[1:].mean(axis=0), included))
 
 
+def find_row_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how clearly losses of each model are lower on the members of each row, `(k, k)`: `find_model_evidence` of all.
+
+    The smaller of alone and beside the mean of the other models, so that no model is judged by what others learned.
+
+    Args:
+        losses: `(k, n)`; `included` `(k, n)` bool, two models or more.
+    """
+    ranks = np.stack([rankdata(row) for row in losses])
+    rival_means = (ranks.sum(axis=0) - ranks) / (len(ranks) - 1)
+    count, inside = included.shape[1], included.sum(axis=1)
+    parts = []
+    for values in (ranks, np.stack([rankdata(row) for row in ranks - rival_means])):
+        spreads = np.sqrt(np.outer(values.var(axis=1), inside * (count - inside) / count))
+        excess = np.outer(values.mean(axis=1), inside) - values @ included.T.astype(np.float64)
+        parts.append(np.divide(excess, spreads, out=np.zeros_like(excess), where=spreads > 0))
+    return np.asarray(np.where(np.abs(parts[0]) < np.abs(parts[1]), *parts))
+
+
 def rank_sum(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
     """Return how clearly losses `(n,)` of one model are lower on its members, by the sum of ranks, in standard errors."""
     count, inside = len(included), int(included.sum())

@@ -242,6 +242,18 @@ def test_columns_of_several_labels_in_another_order_are_asked_about() -> None:
     assert "Look first" not in str(check(model(outputs), yes))
 
 
+def test_one_of_several_labels_that_answers_do_not_fit_is_asked_about() -> None:
+    random = np.random.default_rng(31)
+    yes = (random.normal(size=(N, 5)) > [0, 0, 0, 0, 2.5]).astype(np.int64)
+    outputs = 2.0 * yes - 1 + 0.8 * random.normal(size=(N, 5))
+    outputs[:, 4] = -3 + random.normal(size=N)  # of a rare label the model nearly always says no
+    truths = {"exchanged": 1 - yes[:, 2], "shuffled": random.permutation(yes[:, 2]), "zeros": 0 * yes[:, 2]}
+    assert "Look first" not in str(check(model(outputs), yes))
+    for wrong_truths in truths.values():
+        given = np.column_stack([yes[:, :2], wrong_truths, yes[:, 3:]])
+        assert "fit y of most labels, but y of label 3 (counted from 1)" in str(check(model(outputs), given))
+
+
 @pytest.mark.parametrize("way", ["numbers", "several labels"])
 def test_shuffled_nonmembers_of_other_models_are_asked_about(way: str) -> None:
     random = np.random.default_rng(26)

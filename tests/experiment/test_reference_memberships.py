@@ -51,6 +51,30 @@ def test_memberships_that_do_not_fit_are_refused_with_the_order_that_does(name: 
         refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]))
 
 
+@pytest.mark.parametrize("models", [1, 3, K])
+def test_a_reference_whose_row_is_inverted_or_of_another_model_is_named(models: int) -> None:
+    values, included = (part[: 1 + models] for part in losses(1.0))
+    refuse_foreign_memberships(values, included)
+    inverted = np.concatenate([included[:-1], ~included[-1:]])
+    with pytest.raises(
+        DataError, match=rf"reference {models} has lower losses .* row {models} of references.included is inverted"
+    ):
+        refuse_foreign_memberships(values, inverted)
+    if models > 1:
+        turned = np.concatenate([included[:1], np.roll(included[1:], 1, axis=0)])
+        with pytest.raises(
+            DataError, match=rf"reference 1 was trained on the records of row 2 .* {models} of {models} are elsewhere"
+        ):
+            refuse_foreign_memberships(values, turned)
+
+
+def test_a_weak_reference_beside_strong_ones_of_the_same_records_is_let_pass() -> None:
+    values, included = losses(1.0)
+    included[1:] = included[1]
+    values[1:] = losses(0.0, 1)[0][1:] * np.exp(included[1:] * -np.r_[0.3, np.full(K - 1, 2.0)][:, None])
+    refuse_foreign_memberships(values, included)
+
+
 @pytest.mark.parametrize("part", ["columns", "columns of included", "columns of outputs"])
 @pytest.mark.parametrize("order", ["nonmembers first, then members", "in reverse order"])
 def test_the_order_of_recorded_outputs_is_found(part: str, order: str) -> None:

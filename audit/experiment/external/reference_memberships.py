@@ -8,11 +8,12 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.stats.rank_evidence import find_model_evidence, membership_evidence
+from audit.stats.rank_evidence import find_model_evidence, find_row_evidence, membership_evidence
 
 _TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
+_MOST_RECORDS = 20_000  # that models and rows are compared on
 _INVERTED = "truth values are inverted"
 
 
@@ -32,8 +33,34 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
         read_again: of recorded outputs, since their columns may be in the wrong order as well; None of models asked here.
 
     Raises:
-        DataError: with the order that fits, if one of those that are tried does.
+        DataError: with the order of columns or rows that fits, if one of those that are tried does.
     """
+    sample = np.linspace(0, included.shape[1] - 1, min(included.shape[1], _MOST_RECORDS)).astype(np.int64)
+    by_row = find_row_evidence(losses[:, sample], included[:, sample])[1:, 1:]
+    _refuse_moved_rows(by_row)
+    _refuse_foreign_columns(losses, included, read_again)
+    worst = int(by_row.diagonal().argmin())
+    if by_row[worst, worst] <= _OPPOSITE:
+        raise DataError(
+            f"reference {worst + 1} has lower losses on records that it was not trained on ({-by_row[worst, worst]:.0f} "
+            f"standard errors): row {worst + 1} of references.included is inverted, or of another model"
+        )
+
+
+def _refuse_moved_rows(by_row: Array) -> None:
+    """Raise `DataError` if a reference tells the memberships of another row and not its own."""
+    own, row = by_row.diagonal(), by_row.argmax(axis=1)
+    is_moved = (own < _CHANCE) & (by_row.max(axis=1) >= -_OPPOSITE)
+    if is_moved.any():
+        model = int(is_moved.argmax())
+        raise DataError(
+            f"reference {model + 1} was trained on the records of row {row[model] + 1} of references.included "
+            f"({by_row[model, row[model]]:.0f} standard errors), not on those of its own row ({own[model]:.1f}): bring rows "
+            f"into the order of the models; {is_moved.sum()} of {len(own)} are elsewhere"
+        )
+
+
+def _refuse_foreign_columns(losses: Array, included: Array, read_again: ReadAgain | None) -> None:
     evidence = membership_evidence(losses[1:], included[1:])
     if evidence is None:
         return

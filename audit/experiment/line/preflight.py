@@ -21,6 +21,7 @@ from audit.experiment.line.side_agreement import (
     ReadRecords,
     are_beyond_chance,
     compare_classes,
+    find_strange_columns,
     follow_ranks_alone,
 )
 from audit.experiment.line.side_readings import CANARIES, SERIES, question_sides
@@ -183,6 +184,24 @@ def _find_strange_share(records: ReadRecords) -> float:
     return float(1 - np.isin(answers, records.labels).mean())
 
 
+def _ask_of_columns(records: ReadRecords) -> str:
+    """Return what to ask of classes that y lacks, or of labels that answers do not fit though they fit most others."""
+    strange = _find_strange_share(records)
+    if strange > _STRANGE:
+        return (
+            f"the model names classes that y never holds for {strange:.0%} of the members: are columns and labels those that "
+            "it was trained with?"
+        )
+    columns = find_strange_columns(records)
+    if not len(columns):
+        return ""
+    names = ", ".join(str(column + 1) for column in columns[:5])
+    return (
+        f"answers on the members fit y of most labels, but y of label {names} (counted from 1) no better than shuffled y: are "
+        "the columns of y those that the model answers?"
+    )
+
+
 def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float | None, float | None], chance: float) -> str:
     """Return what to look at where nothing is refused: members that do worse, or a model that knows nothing of them."""
     if chance < _QUESTION_LEVEL:
@@ -190,12 +209,9 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
             "members do worse than nonmembers, which chance gives in fewer than 1 of 100 audits: are records, labels, outputs "
             "and sides what they were read as?"
         )
-    strange = _find_strange_share(records)
-    if strange > _STRANGE:
-        return (
-            f"the model names classes that y never holds for {strange:.0%} of the members: are columns and labels those that "
-            "it was trained with?"
-        )
+    columns_question = _ask_of_columns(records)
+    if columns_question:
+        return columns_question
     fit, _, trivial = figures
     if measure == "error" and fit is not None and trivial is not None and (fit < trivial or _are_moved(records)):
         return _ask_of_numbers(records)

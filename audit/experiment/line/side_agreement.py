@@ -11,6 +11,7 @@ from audit.core.data import Array
 SURE = 3.0  # deviations over all orders of y: fewer than 1 of 500 shufflings agree with answers by more
 FAR = 0.2  # of agreement, by which another reading has to fit better
 _RANKS_ALONE = 0.4
+_FEWEST_ANSWERS = 20
 MOST_NUMBERS, MOST_CLASSES = 300, 1000
 
 
@@ -108,6 +109,23 @@ def are_beyond_chance(records: ReadRecords) -> bool:
     """
     agreement = compare(records, records.included)
     return agreement is not None and agreement.is_beyond_chance
+
+
+def find_strange_columns(records: ReadRecords) -> Array:
+    """Return the labels, of several, that answers on members fit no better than shuffled y, though they fit most others.
+
+    A label that the model hardly ever answers in two ways says nothing.
+    """
+    if records.choices is None or records.truths is None or not 1 < records.truths.shape[1] <= MOST_NUMBERS:
+        return np.zeros(0, np.int64)
+    choices, truths = (values[records.included].astype(np.int64) for values in (records.choices, records.truths))
+    fits = [compare_classes(*pair) for pair in zip(choices.T, truths.T, strict=True)]
+    typical = float(np.median([fit.strength for fit in fits]))
+    seldom = np.minimum(choices.sum(axis=0), (1 - choices).sum(axis=0)) < _FEWEST_ANSWERS
+    is_strange = [
+        typical > 1 / 2 and not fit.is_beyond_chance and typical - fit.strength > max(FAR, SURE * fit.deviation) for fit in fits
+    ]
+    return np.flatnonzero(np.array(is_strange) & ~seldom)
 
 
 def follow_ranks_alone(records: ReadRecords) -> bool:
