@@ -6,6 +6,8 @@ of one Gaussian. If nothing is to leak, the noise is a million clips. All other 
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,15 +15,20 @@ from typing import Any
 import numpy as np
 
 import audit
+from audit.bounds.estimators import fdp_rank
 from audit.core.claims import Outcome
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event
 from audit.core.seeds import Seed
 from audit.endpoint.canary_law import CanaryLaw
 from audit.experiment.external import canary_scores
+from audit.experiment.line import findings
+from audit.stats.bounds import least_favourable
 
 DELTA = 1e-5
 NEVER = 1e6  # clips of noise, of which nothing leaks
+COINS = 20  # sequences of a sampler's coins, so that the draws of their sizes serve several audits
+KEPT = {"_draws": 16, "_point_test": 4096}  # draws of so many sizes, of some MB, and tests of one claim, of some KB
 MECHANISM_SAMPLES = 2000  # of which a third is searched
 TRANSCRIPTS, TRANSCRIPT_DELTA = 60, 0.05
 CANARIES = 40  # rows of a table
@@ -62,6 +69,14 @@ GAMES: dict[str, dict[str, Any]] = {
         "estimators": ["one_run", "fdp_rank"],
     },
 }
+
+
+def spare_repetition() -> None:
+    """Keep what audits of a process share: draws and versions of packages; make no certificates, on which no bound depends."""
+    least_favourable._draws = functools.lru_cache(KEPT["_draws"])(least_favourable._draws.__wrapped__)
+    fdp_rank._point_test = functools.lru_cache(KEPT["_point_test"])(fdp_rank._point_test.__wrapped__)
+    importlib.metadata.version = functools.cache(importlib.metadata.version)
+    findings._simulate = lambda *about: ((), ())
 
 
 def by_run(name: str) -> Wrong:
@@ -217,9 +232,9 @@ def by_steps(form: str, mechanism: Event) -> Wrong:
     assert steps is not None
 
     def wrong(values: np.ndarray, included: np.ndarray, truth: float, index: int) -> bool:
-        rng = np.random.default_rng([59, index, int(truth == 0)])
-        held = np.repeat(rng.permutation(8) < 4, 50) if form != "bets" else np.ones(300, dtype=bool)
-        took = held & (rng.random(len(held)) < steps.sample_rate)
+        rng, sampler = np.random.default_rng([59, index, int(truth == 0)]), np.random.default_rng([61, index % COINS])
+        held = np.repeat(sampler.permutation(8) < 4, 50) if form != "bets" else np.ones(300, dtype=bool)
+        took = held & (sampler.random(len(held)) < steps.sample_rate)
         products = took * (truth > 0) + steps.noise_multiplier * rng.normal(size=len(held))
         if form == "bets":  # a score of a step may follow all that was released before it
             scores = products + 0.5 * np.concatenate([[0.0], np.cumsum(products)[:-1] / np.arange(1, len(held))])
@@ -253,6 +268,10 @@ def by_answers(values: np.ndarray, included: np.ndarray, truth: float, index: in
     right = int(rng.binomial(len(values), chance))
     bound = audit.reconstruction_bound(right, len(values), 1 / choices, delta=DELTA, adjacency="replace_one")
     return bound.epsilon > truth
+
+
+GUESSING = (by_check, by_training, by_unlearning, by_references, by_canaries)
+"""Audits by guesses alone, of as many canaries as they are given."""
 
 
 def answer_canaries(is_in: Any, truth: float, rng: np.random.Generator) -> np.ndarray:

@@ -28,6 +28,7 @@ from audit.data import load
 from audit.engine.random.sampling import Law
 from audit.engine.read import observe
 from audit.models import build
+from audit.trainers._ensemble import DpSgdTrainer, SgdTrainer
 
 DELTA = 1e-5
 SHARED = 100  # records in every model
@@ -108,8 +109,8 @@ class TrainingDesign:
     optimizer: Mapping[str, Any]
 
     @property
-    def trainer(self) -> Any:
-        return plugins.build("audit.trainers", {"kind": "sgd" if self.epsilon is None else "dpsgd"})
+    def trainer(self) -> SgdTrainer | DpSgdTrainer:
+        return SgdTrainer() if self.epsilon is None else DpSgdTrainer()
 
 
 def read(name: str, root: Path, work: Path, problem: Problem, seed: Seed) -> Dataset:
@@ -240,7 +241,7 @@ def white_box(dataset: Dataset, problem: Problem, training_design: TrainingDesig
         optimizer=training_design.optimizer,
         access=Access.ALL_STEPS,
     )
-    trained = training_design.trainer.fit(job, lambda steps: None)
+    trained = training_design.trainer.fit(job, lambda steps: None).models
     if trained.products is None or trained.initial is None:
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
