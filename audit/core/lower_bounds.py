@@ -201,3 +201,13 @@ def require_reported(bounds: tuple[ReportedBound, ...], owner: str, *, void: boo
             f"{'' if bound.family is None else f' of the family {bound.family!r}'} in an audit that is "
             f"{'void' if void else 'not void'}; expected {type_names}, as audit.experiment.line.judge.conclude makes them"
         )
+
+
+def require_courses(curves: tuple[ReportedTrajectory, ...], owner: str, *, void: bool) -> None:
+    """Raise `DataError` for a course of bounds that is void where that training's audit is not, or the reverse."""
+    for curve in curves:
+        if isinstance(curve, VoidTrajectory) is not void:
+            raise DataError(
+                f"training '{owner}': the course '{curve.label}' is a {type(curve).__name__} in an audit that is "
+                f"{'void' if void else 'not void'}; make it by report_trajectory(..., void={void})"
+            )

@@ -125,6 +125,7 @@ class MechanismResult:
     def __post_init__(self) -> None:
         verdict_bounds = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)
         lower_bounds.require_reported((*self.all_bounds, *verdict_bounds), self.name, void=self.is_void)
+        lower_bounds.require_courses(self.bound_trajectories, self.name, void=self.is_void)
 
     @property
     def bounds(self) -> list[lower_bounds.LowerBound]:

@@ -277,7 +277,10 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
     for dash, name, proof in zip(DASHES * 9, _labels.short([proof.label for proof in proofs]), proofs, strict=False):
         x, y = _finite(proof.steps, read_course(proof))
         axes.plot(x, y, color=_plots.COLOURS[tone], linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
-        curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=tone)] if len(y) else []
+        if len(y):
+            label, end = elide(name, END_LETTERS), down(float(y[-1]))
+            text = say("bar.void_end", label=label, down=end) if _is_void(mechanism) else f"{label}, {end}"
+            curves.append(Curve(x=x, y=y, name=text, tone=tone))
     axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)  # of zeros alone, too
     axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))
     axes.set_xlabel(say("bar.training_step"))

@@ -21,7 +21,17 @@ import reports
 from audit.cli import output
 from audit.core.claims import Outcome
 from audit.core.errors import DataError
-from audit.core.lower_bounds import FamilyBound, LowerBound, VoidBound, read_epsilon, replace_figures, report_bound
+from audit.core.lower_bounds import (
+    BoundTrajectory,
+    FamilyBound,
+    LowerBound,
+    VoidBound,
+    VoidTrajectory,
+    read_epsilon,
+    replace_figures,
+    report_bound,
+    report_trajectory,
+)
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.rounding import down, places_apart, up
 from audit.core.views import Scores
@@ -257,6 +267,17 @@ def test_a_result_refuses_a_bound_without_the_type_of_its_condition() -> None:
     attack = replace(plain.games[0].attacks[0], bounds=(raw,))
     with pytest.raises(DataError, match="a LowerBound of the family 'gdp'"):
         replace(plain, games=(replace(plain.games[0], attacks=(attack,)),))
+
+
+def test_a_void_result_refuses_a_course_of_bounds_that_is_not_void() -> None:
+    for outcome in (Outcome.CONSISTENT, Outcome.INVALID):
+        result = next(row for row in sample.run(outcome).mechanisms if row.bound_trajectories)
+        curve = result.bound_trajectories[0]
+        wrong = report_trajectory(curve, None, void=not result.is_void)
+        if isinstance(curve, VoidTrajectory):
+            wrong = BoundTrajectory(label=curve.label, steps=curve.steps, epsilon=curve.void_epsilon)
+        with pytest.raises(DataError, match="course"):
+            replace(result, bound_trajectories=(wrong,))
 
 
 def _terms(bound: Any) -> dict[str, Any]:

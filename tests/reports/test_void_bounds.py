@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import reports
 from audit.cli import output
 from audit.core.claims import Outcome
-from audit.core.lower_bounds import read_epsilon
+from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
+from audit.core.rounding import down
 from reports import answer, diff, headline, tracking
 from reports.figures import _bounds
 from reports.findings import JudgementState, findings
@@ -92,3 +94,12 @@ def test_console_notebook_tracking_and_comparison_call_it_void() -> None:
     assert "void: " in report._repr_html_() and "void: " not in sample.run()._repr_html_()
     texts_of_change = [change.text for change in diff.changes(sample.run(), report)]
     assert not any("proven" in text for text in texts_of_change)
+
+
+def test_the_course_of_a_void_audit_is_called_void_at_its_own_end() -> None:
+    result = next(row for row in sample.run(Outcome.INVALID).mechanisms if row.is_void and row.bound_trajectories)
+    report = replace(sample.run(Outcome.INVALID), mechanisms=(result,))
+    figure = reports.plot(report, _bounds.budget(report, result).name)
+    ends = {down(read_course(curve)[-1]) for curve in result.bound_trajectories if read_course(curve)}
+    written = [text.get_text() for axes in figure.axes for text in axes.texts if any(end in text.get_text() for end in ends)]
+    assert ends and written and all("void" in text for text in written)
