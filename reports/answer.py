@@ -1,7 +1,7 @@
 """Does it leak? The answer for each kind of access, how strong it is, and what would make it stronger. Pure functions."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from audit.core.access import Access
@@ -20,6 +20,8 @@ PROPERTY = "property"
 EXPECTED_HITS = 10  # a headline rate needs so many expected false positives
 
 ENOUGH_RECORDS = 64  # reference models from which on published attacks of this kind gain little
+
+MOST_GAMES = 24  # with pages of their own: a drawing takes a quarter of a second, and no one reads a thousand
 
 HALF = 4  # an interval is half as wide with so many times the records
 _LARGEST_EPSILON, MOST_COINS = 700.0, 10**9
@@ -81,6 +83,24 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
 
     lead = min(candidates, key=rank, default=None)
     return () if lead is None else (lead, *(answer for answer in candidates if answer is not lead))
+
+
+def gravest(report: AuditReport, trainings: Sequence[MechanismResult]) -> list[MechanismResult]:
+    """Return trainings from the gravest on, after the one that the first page answers for."""
+    lead = next((item.mechanism.name for item in answers(report)), "")
+    return sorted(trainings, key=lambda training: (training.name != lead, headline.gravity(training)))
+
+
+def described(report: AuditReport) -> tuple[MechanismResult, ...]:
+    """Return the trainings with pages and drawings of their own, each with its games that have them: of many the gravest."""
+    left, kept = MOST_GAMES, {}
+    for training in gravest(report, report.mechanisms):
+        shown = training if len(training.games) <= left else replace(training, games=training.games[:left])
+        kept[id(training)] = shown
+        left -= max(1, len(shown.games))
+        if left <= 0:
+            break
+    return tuple(kept[id(training)] for training in headline.by_gravity(report) if id(training) in kept)
 
 
 def strongest_word(mechanism: MechanismResult, game: GameResult) -> Strength:

@@ -148,9 +148,7 @@ def _bars(report: AuditReport) -> tuple[list[Bar], int]:
     owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
     if len(games) <= MOST_ROWS:
         return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games], len(owners)
-    lead = next((item.mechanism.name for item in answer.answers(report)), "")
-    # the training that the first page answers for has its bar, whatever its gravity
-    gravest = sorted(owners, key=lambda owner: (owner.name != lead, headline.gravity(owner)))[:MOST_TRAININGS]
+    gravest = answer.gravest(report, owners)[:MOST_TRAININGS]
     return [_bar(owner.name, owner, owner.games) for owner in owners if owner in gravest], len(owners)
 
 

@@ -1,20 +1,15 @@
 """Which drawings a report has: blue is a claim, red a measurement, grey chance and ceilings, in every one of them."""
 
-import logging
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import ClassVar
 
 from audit.core.results import AuditReport
 from audit.core.rounding import decimals
-from reports import headline, parties
+from reports import answer, headline, parties
 from reports.figures import _bounds, _costs, _evidence, _ledger, _parties, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
-from reports.words.language import current
+from reports.words.kept import once_per_report
 from reports.words.translation import translated
-
-LOG = logging.getLogger("audit")
-LONG_DRAWING, SECONDS_PER_FIGURE = 200, 0.25
 
 
 class Figures:
@@ -31,31 +26,19 @@ class Figures:
         return files
 
 
+@once_per_report
 def planned(report: AuditReport) -> Mapping[str, Plan]:
     """The figures of the report by name, with their words in the current language, before anything is drawn."""
-    return _plans(report, current().tag)
-
-
-@lru_cache(maxsize=4)
-def _plans(report: AuditReport, tag: str) -> Mapping[str, Plan]:
-    """The figures in the language of that tag, which is the current one."""
     with decimals(report.places):
         return {plan.name: plan for plan in plans(report)}
 
 
+@once_per_report
 def drawings(report: AuditReport) -> Mapping[str, Drawing]:
     """All drawings of the report by name, in the current language; each drawn once for all formats."""
-    return _drawings(report, current().tag)
-
-
-@lru_cache(maxsize=4)
-def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
-    """The drawings in the language of that tag, which is the current one."""
-    images, figures = {}, planned(report)
-    if len(figures) > LONG_DRAWING:
-        LOG.warning("drawing %d figures, which takes about %d s", len(figures), SECONDS_PER_FIGURE * len(figures))
+    images = {}
     with decimals(report.places):
-        for plan in figures.values():
+        for plan in planned(report).values():
             figure = _plots.draw_figure(plan.height_mm, plan.paint)
             images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images
@@ -67,7 +50,7 @@ def plans(report: AuditReport) -> Iterator[Plan]:
         yield _bounds.overview(report)
     if parties.of_report(report):
         yield _parties.plan(report)
-    for mechanism in report.mechanisms:
+    for mechanism in answer.described(report):
         if mechanism.trajectories:
             yield _bounds.budget(report, mechanism)
         if len(headline.levels(mechanism)) > 1:

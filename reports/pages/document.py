@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from audit.core.results import AuditReport, Check, Status
 from audit.core.rounding import decimals
-from reports import headline, parties
+from reports import answer, headline, parties
 from reports.figures import _ledger, _parties
 from reports.formats import figures
 from reports.pages import costs, synthetic, terms, training
@@ -16,7 +16,7 @@ from reports.tables.parties import parties as table
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count
-from reports.words.phrases import figure_block, join_words, or_missing, sentence
+from reports.words.phrases import figure_block, join_words, or_missing, sentence, some
 
 # The page on who can learn what: every party of every training that is not the same to all, in one table and one figure.
 RULES = ("central", "sum", "dropout", "final", "unit")
@@ -37,7 +37,7 @@ def section(report: AuditReport) -> tuple[Section, ...]:
     return (Section(title=say("party.title"), blocks=blocks),)
 
 
-MOST_NAMES = 8
+MOST_ATTACKS = 8
 SIGNATURES = ("carried_out", "reviewed", "released")
 LIMITATIONS = ("game", "unit", "delta", "machine")
 NEVER_SAYS = ("claim", "law", "attacks", "average")
@@ -53,7 +53,7 @@ def _sections(report: AuditReport) -> tuple[Section, ...]:
     if report.table is not None:
         pages = synthetic.sections(report, report.table)
         return (*pages, terms.section(pages))
-    trainings = [block for mechanism in headline.by_gravity(report) for block in training.of_mechanism(report, mechanism)]
+    trainings = [block for mechanism in answer.described(report) for block in training.of_mechanism(report, mechanism)]
     common = training.shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
@@ -89,7 +89,7 @@ def summary(report: AuditReport) -> Section:
             say(
                 "page.in",
                 many=many("noun.attack", len(attacks)),
-                examples=say("page.examples", examples=_examples(attacks)) if attacks else "",
+                examples=say("page.examples", examples=some(attacks, MOST_ATTACKS)) if attacks else "",
                 many_2=many("noun.game", len(games)),
                 model_count=model_count,
             ),
@@ -105,6 +105,7 @@ def summary(report: AuditReport) -> Section:
         blocks.append(Missing(what=say("page.attacks_none_was_run")))
     elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         blocks.append(tables.overview(report))
+    blocks += _left_out(report)
     head = headline.headline(report)
     blocks += unprotected_blocks(report, head) if head is not None else ()
     blocks += [
@@ -116,13 +117,14 @@ def summary(report: AuditReport) -> Section:
     return Section(title=say("page.in_plain_words"), blocks=tuple(blocks))
 
 
-def _examples(names: Sequence[str]) -> str:
-    """All names of a short list, the first of a long one."""
-    return (
-        join_words(names)
-        if len(names) <= MOST_NAMES
-        else join_words([*names[: MOST_NAMES - 1], say("page.more", len=len(names) - MOST_NAMES + 1)])
-    )
+def _left_out(report: AuditReport) -> tuple[Block, ...]:
+    """Say which trainings and games have pages of their own; nothing if all have."""
+    described = answer.described(report)
+    shown, all_games = (sum(len(one.games) for one in trainings) for trainings in (described, report.mechanisms))
+    if (len(described), shown) == (len(report.mechanisms), all_games):
+        return ()
+    rows = {"shown": count(len(described)), "all": count(len(report.mechanisms))}
+    return (Paragraph(text=say("page.gravest", **rows, games=count(shown), all_games=count(all_games))),)
 
 
 def _claim_sentence(report: AuditReport) -> str:
@@ -133,7 +135,7 @@ def _claim_sentence(report: AuditReport) -> str:
     outcomes = [verdict.outcome for mechanism in report.mechanisms for verdict in mechanism.verdicts]
     tally = [f"{outcomes.count(outcome)} {named.outcome_word(outcome)}" for outcome in headline.GRAVEST if outcome in outcomes]
     total = say("page.outcome_of_the_claims", len=len(outcomes), join_words=join_words(tally)) if len(outcomes) > 1 else ""
-    return say("page.an_is_claimed_for", join_words=join_words(names), total=total)
+    return say("page.an_is_claimed_for", join_words=some(names), total=total)
 
 
 def _error_rate(report: AuditReport) -> str:
@@ -148,7 +150,7 @@ def _error_rate(report: AuditReport) -> str:
     correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
     text = say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
     void = [mechanism.name for mechanism in report.mechanisms if mechanism.is_void]
-    return text + (say("page.bounds_are_void", names=join_words(void)) if void else "")
+    return text + (say("page.bounds_are_void", names=some(void)) if void else "")
 
 
 def ledger(report: AuditReport) -> tuple[Section, ...]:
@@ -173,7 +175,7 @@ def utility(report: AuditReport) -> Section:
 def limitations(report: AuditReport) -> Section:
     """The fixed limits, those of this audit, and what the report never says."""
     own: list[Text] = [
-        (Strong(f"{join_words(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
+        (Strong(f"{some(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
     ]
     left_out = [
         say("page.attack_with_status", attack=row.attack_class.lower(), status=named.coverage_word(row.status))

@@ -6,7 +6,7 @@ from audit.core.claims import Claim
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, Check, MechanismResult
-from reports import headline, outliers
+from reports import answer, headline, outliers
 from reports.figures import _evidence, _plots
 from reports.formats import figures
 from reports.pages import simulation
@@ -19,7 +19,7 @@ from reports.tables.secrets import guesses, secrets, triggers
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up
-from reports.words.phrases import figure_block, join_words, or_missing, sentence
+from reports.words.phrases import figure_block, or_missing, sentence, some
 
 
 # Titles of the sections that each training and each game has.
@@ -59,7 +59,7 @@ def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
 
 def shared(report: AuditReport, common: tuple[Check, ...]) -> Section:
     """Return the section on what every claim of the report rests on."""
-    names = join_words([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
+    names = some([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
     budgets = shared_budgets(report)
     blocks = (
         Paragraph(text=say("page.shared_by", names=names)),
@@ -97,11 +97,11 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
     """Return the sentence of what is claimed, with the formula if it represents the first time."""
     claim = mechanism.claims[0]
-    first = next(result for result in headline.by_gravity(report) if result.claims)
-    key = "page.the_training_algorithm_m_is" if mechanism is first else "page.claimed_as_before"
+    first = next(result for result in answer.described(report) if result.claims)
+    key = "page.the_training_algorithm_m_is" if mechanism.name == first.name else "page.claimed_as_before"
     words = {"at_delta": at_delta(claim.delta), "unit": claim.unit, "adjacency": named.adjacency(claim.adjacency)}
     paragraph = Paragraph(text=say(key, **words))
-    return (paragraph, Formula(name="dp")) if mechanism is first else (paragraph,)
+    return (paragraph, Formula(name="dp")) if mechanism.name == first.name else (paragraph,)
 
 
 def _allows(mechanism: MechanismResult, claim: Claim) -> str:

@@ -11,6 +11,8 @@ from reports.words import named
 from reports.words.language import say
 from reports.words.numbers import at_least, confidence
 
+MOST_NAMES = 24  # of trainings in a sentence
+
 
 def proof(report: AuditReport, source: GameBound | None) -> str:
     """A proven epsilon with all it must never be printed without: its family and its confidence."""
@@ -32,6 +34,13 @@ def join_words(names: Sequence[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     return say("separator.last", names=say("separator.words").join(names[:-1]), last=names[-1])
+
+
+def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """All names of a short list, the first of a long one and how many more there are."""
+    if len(names) <= most:
+        return join_words(names)
+    return join_words([*names[: most - 1], say("page.more", len=len(names) - most + 1)])
 
 
 def join_sentences(sentences: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 """A report with what it records in English said in the language of the document; the report itself stays as it was written."""
 
 import dataclasses
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from audit.core.claims import Claim, Estimate, Verdict
@@ -11,6 +10,7 @@ from audit.core.game_results import GameResult, RocCurve
 from audit.core.lower_bounds import BoundTrajectory, FamilyBound, FamilyTrajectory, LowerBound, VoidBound, VoidTrajectory
 from audit.core.provenance import BudgetRelease, DataSummary
 from audit.core.results import AuditReport, Check, Coverage, LimitCurve, Metric, Trajectory
+from reports.words.kept import once_per_report
 from reports.words.language import current, recorded
 
 Value = TypeVar("Value")
@@ -43,16 +43,10 @@ TEXTS: dict[type, tuple[str, ...]] = {
 }
 
 
+@once_per_report
 def translated(report: AuditReport) -> AuditReport:
     """The report for the pages of the current language; the same object if nothing is to be translated."""
-    return _translated(report, current().tag) if current().recorded else report
-
-
-# every format of one rendering asks for the same report
-@lru_cache(maxsize=2)
-def _translated(report: AuditReport, tag: str) -> AuditReport:
-    """The report in the language of that tag, which is the current one."""
-    return _walk(report)
+    return _walk(report) if current().recorded else report
 
 
 def _walk(value: Value) -> Value:
