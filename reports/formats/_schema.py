@@ -94,6 +94,7 @@ def field_types(kind: type[Any]) -> dict[str, Any]:
     return {name: WrittenForm | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
 
 
+@cache
 def union_members(kind: Any) -> tuple[Any, ...]:
     """The alternatives of a union, None left out; empty for anything else."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
@@ -101,6 +102,7 @@ def union_members(kind: Any) -> tuple[Any, ...]:
     return ()
 
 
+@cache
 def is_optional(kind: Any) -> bool:
     return type(None) in typing.get_args(kind) and bool(union_members(kind))
 

@@ -31,6 +31,7 @@ from reports.formats._schema import (
     union_members,
     written_form,
 )
+from reports.words.kept import once_per_report
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"
@@ -92,9 +93,11 @@ def _objects(rows: Any) -> Iterator[dict[str, Any]]:
 
 
 FILE = "report.json"
+NUMBERS = tuple[float, ...]
 _MOST_DIGITS = 40  # of a whole number: counts and seeds of 128 bits
 
 
+@once_per_report
 def to_json(report: AuditReport) -> bytes:
     """The report as canonical bytes; `from_json` gives back an equal report.
 
@@ -165,6 +168,8 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
     if kind is int and isinstance(value, int):
         return value
     if isinstance(value, tuple):
+        if kind == NUMBERS and all(type(number) is float and math.isfinite(number) for number in value):
+            return list(value)  # nearly all of a long report
         return [_encode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = field_types(type(value))
@@ -252,6 +257,8 @@ def _object(value: Any, kind: Any, location: str) -> Any:
 def _array(value: Any, kind: Any, location: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise DataError(f"{FILE}: {location} is {value!r:.60}; expected an array")
+    if kind == NUMBERS and all(type(number) is float for number in value):
+        return tuple(value)
     arguments = typing.get_args(kind)
     if arguments[-1] is not Ellipsis and len(value) != len(arguments):
         raise DataError(f"{FILE}: {location} has {len(value)} entries; expected {len(arguments)}")

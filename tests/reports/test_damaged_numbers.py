@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from audit.core import moments, rounding
 from audit.core.errors import ConfigError, DataError
 from reports.answer import MOST_COINS, needed_coins
-from reports.formats import figures
 from reports.formats.json import from_json, to_json
 from tests.reports import sample
 
@@ -65,12 +62,3 @@ def test_a_wrong_source_date_is_named(text: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
     with pytest.raises(ConfigError, match="SOURCE_DATE_EPOCH"):
         moments.timestamp()
-
-
-def test_many_figures_are_announced_before_they_are_drawn(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(figures, "LONG_DRAWING", 1)
-    monkeypatch.setattr(logging.getLogger("audit"), "propagate", True)
-    list(figures.drawings(replace(sample.run(), title="announced")))
-    assert "figures, which takes about" in caplog.text
