@@ -91,16 +91,16 @@ def gravest(report: AuditReport, trainings: Sequence[MechanismResult]) -> list[M
     return sorted(trainings, key=lambda training: (training.name != lead, headline.gravity(training)))
 
 
-def described(report: AuditReport) -> tuple[MechanismResult, ...]:
+def paged_trainings(report: AuditReport) -> tuple[MechanismResult, ...]:
     """Return the trainings with pages and drawings of their own, each with its games that have them: of many the gravest."""
-    left, kept = MOST_GAMES, {}
+    room, pages = MOST_GAMES, {}
     for training in gravest(report, report.mechanisms):
-        shown = training if len(training.games) <= left else replace(training, games=training.games[:left])
-        kept[id(training)] = shown
-        left -= max(1, len(shown.games))
-        if left <= 0:
+        part = training if len(training.games) <= room else replace(training, games=training.games[:room])
+        pages[id(training)] = part
+        room -= max(1, len(part.games))
+        if room <= 0:
             break
-    return tuple(kept[id(training)] for training in headline.by_gravity(report) if id(training) in kept)
+    return tuple(pages[id(training)] for training in headline.by_gravity(report) if id(training) in pages)
 
 
 def strongest_word(mechanism: MechanismResult, game: GameResult) -> Strength:

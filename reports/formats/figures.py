@@ -8,7 +8,7 @@ from audit.core.rounding import decimals
 from reports import answer, headline, parties
 from reports.figures import _bounds, _costs, _evidence, _ledger, _parties, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
-from reports.words.kept import once_per_report
+from reports.words.report_cache import once_per_report
 from reports.words.translation import translated
 
 
@@ -50,7 +50,7 @@ def plans(report: AuditReport) -> Iterator[Plan]:
         yield _bounds.overview(report)
     if parties.of_report(report):
         yield _parties.plan(report)
-    for mechanism in answer.described(report):
+    for mechanism in answer.paged_trainings(report):
         if mechanism.trajectories:
             yield _bounds.budget(report, mechanism)
         if len(headline.levels(mechanism)) > 1:

@@ -31,7 +31,7 @@ from reports.formats._schema import (
     union_members,
     written_form,
 )
-from reports.words.kept import once_per_report
+from reports.words.report_cache import once_per_report
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"
@@ -168,9 +168,9 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
     if kind is int and isinstance(value, int):
         return value
     if isinstance(value, tuple):
-        if kind == NUMBERS and all(type(number) is float and math.isfinite(number) for number in value):
-            return list(value)  # nearly all of a long report
-        return [_encode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
+        if kind != NUMBERS or not all(type(number) is float and math.isfinite(number) for number in value):  # few of a report
+            value = [_encode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
+        return list(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = field_types(type(value))
         names = [field.name for field in dataclasses.fields(value)]

@@ -1,7 +1,5 @@
 """The pages of a report in their order: `AuditReport` in, `Section` values out. What is absent is printed as missing."""
 
-from collections.abc import Sequence
-
 from audit.core.results import AuditReport, Check, Status
 from audit.core.rounding import decimals
 from reports import answer, headline, parties
@@ -16,7 +14,7 @@ from reports.tables.parties import parties as table
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count
-from reports.words.phrases import figure_block, join_words, or_missing, sentence, some
+from reports.words.phrases import figure_block, join_words, list_names, or_missing, sentence
 
 # The page on who can learn what: every party of every training that is not the same to all, in one table and one figure.
 RULES = ("central", "sum", "dropout", "final", "unit")
@@ -53,7 +51,7 @@ def _sections(report: AuditReport) -> tuple[Section, ...]:
     if report.table is not None:
         pages = synthetic.sections(report, report.table)
         return (*pages, terms.section(pages))
-    trainings = [block for mechanism in answer.described(report) for block in training.of_mechanism(report, mechanism)]
+    trainings = [block for mechanism in answer.paged_trainings(report) for block in training.of_mechanism(report, mechanism)]
     common = training.shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
     pages = (
@@ -89,7 +87,7 @@ def summary(report: AuditReport) -> Section:
             say(
                 "page.in",
                 many=many("noun.attack", len(attacks)),
-                examples=say("page.examples", examples=some(attacks, MOST_ATTACKS)) if attacks else "",
+                examples=say("page.examples", examples=list_names(attacks, MOST_ATTACKS)) if attacks else "",
                 many_2=many("noun.game", len(games)),
                 model_count=model_count,
             ),
@@ -105,7 +103,7 @@ def summary(report: AuditReport) -> Section:
         blocks.append(Missing(what=say("page.attacks_none_was_run")))
     elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         blocks.append(tables.overview(report))
-    blocks += _left_out(report)
+    blocks += _gravest_only(report)
     head = headline.headline(report)
     blocks += unprotected_blocks(report, head) if head is not None else ()
     blocks += [
@@ -117,14 +115,14 @@ def summary(report: AuditReport) -> Section:
     return Section(title=say("page.in_plain_words"), blocks=tuple(blocks))
 
 
-def _left_out(report: AuditReport) -> tuple[Block, ...]:
+def _gravest_only(report: AuditReport) -> tuple[Block, ...]:
     """Say which trainings and games have pages of their own; nothing if all have."""
-    described = answer.described(report)
-    shown, all_games = (sum(len(one.games) for one in trainings) for trainings in (described, report.mechanisms))
-    if (len(described), shown) == (len(report.mechanisms), all_games):
+    trainings = answer.paged_trainings(report)
+    games, all_games = (sum(len(training.games) for training in part) for part in (trainings, report.mechanisms))
+    if (len(trainings), games) == (len(report.mechanisms), all_games):
         return ()
-    rows = {"shown": count(len(described)), "all": count(len(report.mechanisms))}
-    return (Paragraph(text=say("page.gravest", **rows, games=count(shown), all_games=count(all_games))),)
+    numbers = {"trainings": len(trainings), "all": len(report.mechanisms), "games": games, "all_games": all_games}
+    return (Paragraph(text=say("page.gravest", **{key: count(number) for key, number in numbers.items()})),)
 
 
 def _claim_sentence(report: AuditReport) -> str:
@@ -135,7 +133,7 @@ def _claim_sentence(report: AuditReport) -> str:
     outcomes = [verdict.outcome for mechanism in report.mechanisms for verdict in mechanism.verdicts]
     tally = [f"{outcomes.count(outcome)} {named.outcome_word(outcome)}" for outcome in headline.GRAVEST if outcome in outcomes]
     total = say("page.outcome_of_the_claims", len=len(outcomes), join_words=join_words(tally)) if len(outcomes) > 1 else ""
-    return say("page.an_is_claimed_for", join_words=some(names), total=total)
+    return say("page.an_is_claimed_for", join_words=list_names(names), total=total)
 
 
 def _error_rate(report: AuditReport) -> str:
@@ -150,7 +148,7 @@ def _error_rate(report: AuditReport) -> str:
     correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
     text = say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
     void = [mechanism.name for mechanism in report.mechanisms if mechanism.is_void]
-    return text + (say("page.bounds_are_void", names=some(void)) if void else "")
+    return text + (say("page.bounds_are_void", names=list_names(void)) if void else "")
 
 
 def ledger(report: AuditReport) -> tuple[Section, ...]:
@@ -175,7 +173,7 @@ def utility(report: AuditReport) -> Section:
 def limitations(report: AuditReport) -> Section:
     """The fixed limits, those of this audit, and what the report never says."""
     own: list[Text] = [
-        (Strong(f"{some(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
+        (Strong(f"{list_names(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
     ]
     left_out = [
         say("page.attack_with_status", attack=row.attack_class.lower(), status=named.coverage_word(row.status))

@@ -19,7 +19,7 @@ from reports.tables.secrets import guesses, secrets, triggers
 from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up
-from reports.words.phrases import figure_block, or_missing, sentence, some
+from reports.words.phrases import figure_block, list_names, or_missing, sentence
 
 
 # Titles of the sections that each training and each game has.
@@ -59,7 +59,7 @@ def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
 
 def shared(report: AuditReport, common: tuple[Check, ...]) -> Section:
     """Return the section on what every claim of the report rests on."""
-    names = some([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
+    names = list_names([mechanism.name for mechanism in headline.by_gravity(report) if mechanism.claims])
     budgets = shared_budgets(report)
     blocks = (
         Paragraph(text=say("page.shared_by", names=names)),
@@ -97,7 +97,7 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
     """Return the sentence of what is claimed, with the formula if it represents the first time."""
     claim = mechanism.claims[0]
-    first = next(result for result in answer.described(report) if result.claims)
+    first = next(result for result in answer.paged_trainings(report) if result.claims)
     key = "page.the_training_algorithm_m_is" if mechanism.name == first.name else "page.claimed_as_before"
     words = {"at_delta": at_delta(claim.delta), "unit": claim.unit, "adjacency": named.adjacency(claim.adjacency)}
     paragraph = Paragraph(text=say(key, **words))

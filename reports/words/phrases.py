@@ -36,7 +36,7 @@ def join_words(names: Sequence[str]) -> str:
     return say("separator.last", names=say("separator.words").join(names[:-1]), last=names[-1])
 
 
-def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+def list_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """All names of a short list, the first of a long one and how many more there are."""
     if len(names) <= most:
         return join_words(names)

@@ -10,8 +10,8 @@ from audit.core.game_results import GameResult, RocCurve
 from audit.core.lower_bounds import BoundTrajectory, FamilyBound, FamilyTrajectory, LowerBound, VoidBound, VoidTrajectory
 from audit.core.provenance import BudgetRelease, DataSummary
 from audit.core.results import AuditReport, Check, Coverage, LimitCurve, Metric, Trajectory
-from reports.words.kept import once_per_report
 from reports.words.language import current, recorded
+from reports.words.report_cache import once_per_report
 
 Value = TypeVar("Value")
 

@@ -27,22 +27,22 @@ def many(count: int) -> AuditReport:
 
 def test_a_report_of_few_trainings_has_pages_for_each() -> None:
     report = sample.run()
-    assert answer.described(report) == tuple(sorted(report.mechanisms, key=lambda training: not training.claims))
+    assert answer.paged_trainings(report) == tuple(sorted(report.mechanisms, key=lambda training: not training.claims))
 
 
 def test_the_gravest_of_many_trainings_have_pages_and_the_rest_are_counted() -> None:
     report = many(100)
-    described = answer.described(report)
-    games = sum(len(training.games) for training in described)
-    assert "refuted" in [training.name for training in described]  # the only refuted one, which is the last
-    assert len(described) <= games == answer.MOST_GAMES
+    paged_trainings = answer.paged_trainings(report)
+    games = sum(len(training.games) for training in paged_trainings)
+    assert "refuted" in [training.name for training in paged_trainings]  # the only refuted one, which is the last
+    assert len(paged_trainings) <= games == answer.MOST_GAMES
     pages = sections(report)
     names = {plan.name for plan in figures.planned(report).values() if plan.name.startswith("roc.")}
     assert 0 < len(names) <= answer.MOST_GAMES
     blocks = [block for page in pages for block in page.blocks]
     said = [block.text for block in blocks if isinstance(block, Paragraph) and "101 trainings" in str(block.text)]
     assert said == [
-        f"Pages and drawings show the gravest {len(described)} of 101 trainings, {games} of "
+        f"Pages and drawings show the gravest {len(paged_trainings)} of 101 trainings, {games} of "
         f"{sum(len(training.games) for training in report.mechanisms)} games; report.json holds all."
     ]
     assert sum(len(training.games) for training in report.mechanisms) in [
@@ -53,8 +53,8 @@ def test_the_gravest_of_many_trainings_have_pages_and_the_rest_are_counted() -> 
 def test_a_training_of_many_games_has_pages_for_the_first() -> None:
     report, training = sample.run(), sample.dp_sgd()
     games = tuple(replace(training.games[0], name=f"g{i}") for i in range(90))
-    described = answer.described(replace(report, mechanisms=(replace(training, games=games),)))
-    assert [len(result.games) for result in described] == [answer.MOST_GAMES]
+    paged_trainings = answer.paged_trainings(replace(report, mechanisms=(replace(training, games=games),)))
+    assert [len(result.games) for result in paged_trainings] == [answer.MOST_GAMES]
 
 
 def test_many_trainings_are_laid_out_in_seconds() -> None:
