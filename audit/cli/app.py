@@ -25,6 +25,7 @@ from audit.cli import (
     adapter,
     attack,
     canaries,
+    child,
     diff,
     endpoint,
     flower,
@@ -54,8 +55,6 @@ from audit.core.version import __version__
 from audit.core.visible import visible
 
 INTERNAL = 4
-STOPPED_BY = 128
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="audit",
@@ -129,13 +128,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the console script: runs a verb and exits with its code, whoever reads what it prints."""
     out, err = printing.guard()
     logging.getLogger("audit").propagate = False  # some libraries give the root logger a handler, which would print audit.log
-    for number in STOPPING:
+    for number in child.STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)
     sys.unraisablehook = _unraisable
     show_plainly()
+    child.ENTRY.is_main = True
     code = answer(sys.argv[1:] if arguments is None else arguments)
     printing.settle(out, err)
+    child.say_code(code)
     sys.exit(code)
 
 
@@ -219,4 +220,4 @@ def _interrupt(arguments: Sequence[str], number: int, stop: BaseException) -> in
         again = [word for word in arguments if word != "--resume"]
         notes.append(f"; continue with: {shlex.join(['audit', *again, '--resume'])}")
     print_plain(f"stopped by {signal.Signals(number).name}{''.join(notes)}", file=sys.stderr)
-    return STOPPED_BY + number
+    return child.STOPPED_BY + number

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from audit.cli import options, own_code
+from audit.cli import child, options, own_code
 from audit.cli.plan import ConfigName
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
@@ -33,10 +33,12 @@ def frontier(
     as_json: AsJson = False,
 ) -> int:
     """Compare utility, claimed and proven epsilon over noise multipliers, in one run. Exit code as of `audit run`."""
+    from audit import config as configs
     from audit.api.frontier import frontier as run_frontier
     from audit.core.files import write_whole
     from audit.experiment.line import report as summary
 
+    child.separate(configs.load(config, ()).config.execution.kind)
     with own_code.prints_aside():
         result = run_frontier(
             config,

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.cli import options, own_code
+from audit.cli import child, options, own_code
 from audit.cli.plan import ConfigName, Overrides, show
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
@@ -42,6 +42,7 @@ def run(
     resolution = configs.load(config, override or ())
     if dry_run:
         return show(resolution, as_json=as_json, measure=False, call_factory=False)
+    child.separate(resolution.config.execution.kind)
     launch = Launch(
         resolved=resolution,
         folder=output or _folder(resolution, resume),

@@ -36,11 +36,11 @@ def join_words(names: Sequence[str]) -> str:
     return say("separator.last", names=say("separator.words").join(names[:-1]), last=names[-1])
 
 
-def list_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+def list_names(names: Sequence[str], limit: int = MOST_NAMES) -> str:
     """All names of a short list, the first of a long one and how many more there are."""
-    if len(names) <= most:
+    if len(names) <= limit:
         return join_words(names)
-    return join_words([*names[: most - 1], say("page.more", len=len(names) - most + 1)])
+    return join_words([*names[: limit - 1], say("page.more", len=len(names) - limit + 1)])
 
 
 def join_sentences(sentences: Sequence[str]) -> str:
