@@ -104,7 +104,7 @@ def start(line: list[str], folder: Path, address: str, jobs: int) -> subprocess.
 
 def descendants(pid: int) -> dict[int, str]:
     """The command lines of all processes below one."""
-    rows = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
     parents = {int(row.split()[0]): (int(row.split()[1]), row.split(maxsplit=2)[-1]) for row in rows}
     family = {pid}
     while grown := {key for key, (parent, _) in parents.items() if parent in family} - family:
