@@ -1,6 +1,6 @@
 """The work of a command in a child process that says its own exit code, where native code may end the process with any.
 
-Ray ends a program, by exit code 1, as soon as a process of its own is lost; here 1 means that a claim was refuted.
+Ray ends a program with exit code 1 when it loses a process; here 1 means that a claim was refuted.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ def _end(word: bytes, status: int) -> Exception:
 
 
 def _end_with_parent(lifeline: int) -> None:
-    """End this process as soon as the parent ended, whose end of the pipe no one else has."""
+    """End this process when the parent ended and its side of the pipe was closed."""
     os.read(lifeline, 1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def say_code(code: int) -> None:
-    """Tell the parent the exit code, if this is a child."""
+    """Send the exit code to the parent, if this is a child."""
     if ENTRY.pipe is not None:
         os.write(ENTRY.pipe, bytes([code]))
