@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from audit.core.plans import CeilingRow, RunPlan, Timing
 
 
+MOST_PARAMETERS = 1 << 24  # of a model that a dry run makes and plays the games on
+
+
 # One line for each game of a plan: whether it could refute what is claimed, before anything is trained.
 def lines(plan: RunPlan) -> Iterator[str]:
     """Yield a sentence for each game of each training, in the order of the plan."""
@@ -118,7 +121,9 @@ def show(
     from audit.experiment.plan.plan import make_plan
 
     with own_code.prints_aside():
-        plan = make_plan(assemble(config.config, seed=0, call_factory=call_factory), measure=measure, violation=violation)
+        experiment = assemble(config.config, seed=0, call_factory=call_factory)
+        most = math.inf if call_factory else MOST_PARAMETERS
+        plan = make_plan(experiment, measure=measure, violation=violation, most_parameters=most)
     if plot is not None:
         plan_power.draw(plan.power, plot)
     if as_json:

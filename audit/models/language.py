@@ -27,6 +27,7 @@ from audit.models.build import seeded_stream
 
 KIND = "language_model"
 _PUBLIC = Seed(0).child("language model")  # of weights that are public and the same in every training
+MOST_TOKENS = 300_000  # of a model made from its config; a pass of 32 texts has as many numbers for each of their tokens
 _SLACK = 1 << 20  # numbers that a file may lack: heads that are made anew
 
 
@@ -54,6 +55,14 @@ def quiet_libraries(kind: type[AuditError], message: str) -> Iterator[None]:
     finally:
         if had_progress:
             library_logging.enable_progress_bar()
+
+
+def _vocabulary_problem(options: Mapping[str, Any], tokens: int) -> str:
+    """Return why a model's vocabulary does not suit texts of so many tokens; "" if it does."""
+    size = options.get("vocab_size", tokens)
+    if isinstance(size, int) and tokens <= size <= max(tokens, MOST_TOKENS):
+        return ""
+    return f"'vocab_size' is {size!r:.40}; the texts have {tokens:,} tokens: leave it out, or give up to {MOST_TOKENS:,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +159,8 @@ class LanguageModel:
                 f"model.architecture is '{self.architecture}', which transformers {library.__version__} does not know."
                 f"{plugins.hint(self.architecture, known_names)}"
             )
+        if problem := weight_files.config_problem(self.options) or _vocabulary_problem(self.options, sizes["vocab_size"]):
+            raise ConfigError(f"model.options: {problem}")
         with quiet_libraries(ConfigError, f"model '{self.architecture}' with {dict(self.options)}"):
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
             _without_dropout(config)

@@ -74,7 +74,8 @@ def check(folder: Path) -> None:
         DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.
     """
     config = json_object(folder / CONFIG, _LARGEST_CONFIG, _FORM)
-    _check_config(folder / CONFIG, config)
+    if problem := config_problem(config):
+        raise DataError(f"{folder / CONFIG}: {problem}")
     if (folder / INDEX).is_file():
         _check_index(folder, json_object(folder / INDEX, _LARGEST_INDEX, _FORM))
 
@@ -102,16 +103,18 @@ def numbers(folder: Path) -> int:
     return sum(math.prod(shape) for place in places for shape in shapes(place).values())
 
 
-def _check_config(place: Path, config: Mapping[str, Any]) -> None:
+def config_problem(config: Mapping[str, Any]) -> str:
+    """Return which key of a config asks for code, or for a model without end or without size; "" if none does."""
     for key, value in _entries(config):
         if key in _CODE and value:
-            raise DataError(f"{place}: '{key}' asks for code, which is never run; save the model with a class of transformers")
+            return f"'{key}' asks for code, which is never run; save the model with a class of transformers"
         if key in _KERNELS and value not in _OWN_KERNELS:
-            raise DataError(f"{place}: '{key}' names code to fetch, which is never run; remove the key")
+            return f"'{key}' names code to fetch, which is never run; remove the key"
         if key in _SIZES and isinstance(value, int | float) and value < 1:
-            raise DataError(f"{place}: '{key}' is {value}; expected a whole number from 1 on")
+            return f"'{key}' is {value}; expected a whole number from 1 on"
         if "layer" in key and isinstance(value, int) and value > _MOST_LAYERS:
-            raise DataError(f"{place}: '{key}' is beyond {_MOST_LAYERS:,} layers; expected a model of fewer")
+            return f"'{key}' is beyond {_MOST_LAYERS:,} layers; expected a model of fewer"
+    return ""
 
 
 def _entries(config: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """Language models and classifiers of texts of transformers, all weights or adapters, with and without DP-SGD."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.device import find_device, one_precision
 from audit.engine.kept_memory import keep_freed_memory
+from audit.engine.parameter_layout import Layout
 from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.own_state import OwnState
 from audit.engine.text.text_model import Precision, TextModel
@@ -72,7 +74,12 @@ class LanguageModelTrainer:
         return {**model, "sha256": digest} if digest else model
 
     def parameters(self, model: Mapping[str, Any], dataset: Dataset) -> int:
-        """Return the number of trainable parameters."""
+        """Return the number of trainable parameters; without memory for them if the model is made from its config alone."""
+        options = LanguageModel.of(model)
+        if not options.folder and self._adapter() is None and dataset.vocabulary is not None:
+            length = dataset.vocabulary.text_length or dataset.train.inputs.shape[1]
+            with suppress(ConfigError), torch.device("meta"):  # a model that needs numbers while it is made is made below
+                return Layout.of(options.build(dataset.vocabulary, length, None, dataset.classes)).parameters
         return self._text_model(model, dataset, None, "cpu").layout.parameters
 
     def untrained(self, job: TrainingJob) -> TextModels:

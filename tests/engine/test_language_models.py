@@ -239,6 +239,30 @@ def test_frozen_weights_that_move_are_an_error() -> None:
         model.refuse_inert(initial, digest)
 
 
+@pytest.mark.parametrize("model", [GPT2, LLAMA])
+def test_parameters_are_counted_as_they_are_trained(model: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, trainer = sentences(), LanguageModelTrainer()
+    expected = trainer._text_model(model, dataset, None, "cpu").layout.parameters
+    monkeypatch.setattr(LanguageModelTrainer, "_text_model", None)  # no weights are made
+    assert trainer.parameters(model, dataset) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_layer": 5000}, "'n_layer' is beyond 4,096 layers"),
+        ({"n_embd": -1}, "'n_embd' is -1; expected a whole number from 1 on"),
+        ({"vocab_size": 10**7}, "'vocab_size' is 10000000; the texts have"),
+        ({"vocab_size": 3}, "'vocab_size' is 3; the texts have"),
+        ({"attn_implementation": "someone/kernels"}, "names code to fetch"),
+        ({"auto_map": {"AutoConfig": "x.Y"}}, "asks for code"),
+    ],
+)
+def test_options_of_a_model_without_end_or_with_code_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LanguageModelTrainer().parameters({**GPT2, "options": {**GPT2["options"], **options}}, sentences())
+
+
 def test_a_local_folder_of_weights_is_read_as_it_is(tmp_path: Path) -> None:
     dataset = sentences()
     assert dataset.vocabulary is not None

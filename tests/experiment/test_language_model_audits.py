@@ -106,6 +106,19 @@ def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_dry_run_makes_no_large_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = assemble(load(str(config_file(tmp_path)), ()).config, seed=0)
+    monkeypatch.setattr(LanguageModelTrainer, "untrained", None)
+    size = experiment.audit_inputs.parameters
+    plan = make_plan(experiment, most_parameters=size - 1)
+    assert plan.left_out == (
+        f"no game was played on untrained models, which have {size:,} parameters; audit plan does it",
+    )
+    assert plan.peak_disk_bytes
+    with pytest.raises(TypeError):  # a small one is made
+        make_plan(experiment, most_parameters=size)
+
+
 def test_what_texts_do_not_show_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="label_only"):
         audit.run(config_file(tmp_path, access="log_probabilities", scorers=["label_only"]), output=tmp_path / "run")

@@ -1,6 +1,7 @@
 """The results that an audit can show and its costs, before it is run: ceilings, power, time and disk."""
 
 import functools
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -75,24 +76,28 @@ def _timing(training_design: TrainingDesign, game: GameDesign, *, seconds: float
     )
 
 
-def make_plan(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> RunPlan:
+def make_plan(
+    experiment: Experiment, *, measure: bool = False, violation: float | None = None, most_parameters: float = math.inf
+) -> RunPlan:
     """Return what an audit will do and the most it could show: each bound on perfectly separated scores.
 
     Args:
         experiment: the audit; if its model is left unmade, disk and the attacks that are left out are not known.
         measure: train a few steps of each game, and say how long all will take.
+        most_parameters: of a model that is made to play the games on; of a larger one the attacks left out are not known.
         violation: true epsilon to be caught, as a multiple of the claim; None simulates no power.
 
     Raises:
         ConfigError: a game that cannot be played.
     """
     design, audit_inputs, budget = experiment.design, experiment.audit_inputs, experiment.budget
-    is_made = bool(audit_inputs.parameters)
+    is_made, is_small = bool(audit_inputs.parameters), audit_inputs.parameters <= most_parameters
     games = (
         playable(prepare_games(design, audit_inputs, budget.delta), audit_inputs.dataset, experiment.execution.device)
-        if is_made
+        if is_made and is_small
         else []
     )
+    large = f"no game was played on untrained models, which have {audit_inputs.parameters:,} parameters; audit plan does it"
     samples = [
         insert(training_design, game_design, audit_inputs, audit_inputs.seed.child("plan"))
         for training_design, game_design in design.pairs
@@ -117,7 +122,10 @@ def make_plan(experiment: Experiment, *, measure: bool = False, violation: float
         level=budget.level,
         claims=claims,
         ceilings=ceilings,
-        left_out=tuple(f"{game.training.name}, game {game.game_design.name}: {note}" for game in games for note in game.notes),
+        left_out=(
+            *(() if is_small else (large,)),
+            *(f"{game.training.name}, game {game.game_design.name}: {note}" for game in games for note in game.notes),
+        ),
         power=Table(() if violation is None else [row for prepared_game in samples for row in study.rows(prepared_game)]),
         stopping=Table(
             StoppingRow(mechanism=training_design.name, game=game_design.name, most_runs=game_design.runs)
