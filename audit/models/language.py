@@ -58,9 +58,9 @@ def quiet_libraries(kind: type[AuditError], message: str) -> Iterator[None]:
 
 
 def _vocabulary_problem(options: Mapping[str, Any], tokens: int) -> str:
-    """Return why a model's vocabulary does not suit texts of so many tokens; "" if it does."""
+    """Return why a model's vocabulary is too large for texts of so many tokens; "" if it is not."""
     size = options.get("vocab_size", tokens)
-    if isinstance(size, int) and tokens <= size <= max(tokens, MOST_TOKENS):
+    if isinstance(size, int) and size <= max(tokens, MOST_TOKENS):
         return ""
     return f"'vocab_size' is {size!r:.40}; the texts have {tokens:,} tokens: leave it out, or give up to {MOST_TOKENS:,}"
 

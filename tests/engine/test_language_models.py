@@ -253,7 +253,6 @@ def test_parameters_are_counted_as_they_are_trained(model: dict[str, Any], monke
         ({"n_layer": 5000}, "'n_layer' is beyond 4,096 layers"),
         ({"n_embd": -1}, "'n_embd' is -1; expected a whole number from 1 on"),
         ({"vocab_size": 10**7}, "'vocab_size' is 10000000; the texts have"),
-        ({"vocab_size": 3}, "'vocab_size' is 3; the texts have"),
         ({"attn_implementation": "someone/kernels"}, "names code to fetch"),
         ({"auto_map": {"AutoConfig": "x.Y"}}, "asks for code"),
     ],

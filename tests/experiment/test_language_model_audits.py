@@ -11,7 +11,11 @@ import pytest
 import yaml
 
 import audit
+from audit.config import load
 from audit.core.errors import ConfigError
+from audit.experiment.line.assemble import assemble
+from audit.experiment.plan.plan import make_plan
+from audit.trainers.language_model import LanguageModelTrainer
 from reports.formats import html
 
 pytest.importorskip("transformers", reason="the extra llm is not installed")
@@ -111,9 +115,7 @@ def test_a_dry_run_makes_no_large_model(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(LanguageModelTrainer, "untrained", None)
     size = experiment.audit_inputs.parameters
     plan = make_plan(experiment, most_parameters=size - 1)
-    assert plan.left_out == (
-        f"no game was played on untrained models, which have {size:,} parameters; audit plan does it",
-    )
+    assert plan.left_out == (f"no game was played on untrained models, which have {size:,} parameters; audit plan does it",)
     assert plan.peak_disk_bytes
     with pytest.raises(TypeError):  # a small one is made
         make_plan(experiment, most_parameters=size)
