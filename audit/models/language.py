@@ -159,7 +159,7 @@ class LanguageModel:
                 f"model.architecture is '{self.architecture}', which transformers {library.__version__} does not know."
                 f"{plugins.hint(self.architecture, known_names)}"
             )
-        if problem := weight_files.config_problem(self.options) or _vocabulary_problem(self.options, sizes["vocab_size"]):
+        if problem := weight_files.config_problem(self.options) or _vocabulary_problem(self.options, vocabulary.size):
             raise ConfigError(f"model.options: {problem}")
         with quiet_libraries(ConfigError, f"model '{self.architecture}' with {dict(self.options)}"):
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
