@@ -458,8 +458,10 @@ def test_a_wrong_server_of_somebody_else_s_is_refuted(server: str, overrides: tu
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("server", "codes"), [("Averaging", set()), ("NoiseByRound", {"noise-seen"})])
-def test_noise_that_trainings_share_makes_an_audit_invalid(server: str, codes: set[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("server", "codes"), [("Averaging", set()), ("NoiseByRound", {"noise-seen"}), ("NoiseTwice", {"noise-seen"})]
+)
+def test_noise_that_trainings_or_rounds_share_makes_an_audit_invalid(server: str, codes: set[str], tmp_path: Path) -> None:
     several = ("games.clients.scorers=[model_product]", "games.clients.count=60", "games.clients.runs=3")
     results = audited(tmp_path, *several, SERVER % server)
     assert failed(results) == codes and refuted(results) == set()

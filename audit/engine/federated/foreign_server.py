@@ -70,7 +70,8 @@ class ForeignFederations(Federations):
         if not isinstance(crowd, CanaryClients):
             raise ObservationError("a foreign server is audited by canary clients: use canaries such as signed_cosine")
         for server, mask in zip(self.servers, present & crowd.included, strict=True):
-            for part in mask.nonzero().flatten().split(64):
+            # split gives one empty part if no canary sends
+            for part in filter(len, mask.nonzero().flatten().split(64)):
                 server.receive(-self._flat(crowd.raw_updates(part, OVERSIZE)))
         return torch.zeros_like(self.served)
 

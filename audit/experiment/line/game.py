@@ -32,6 +32,7 @@ from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import findings
 from audit.experiment.line.target_preflight import look_at_targets
 from audit.experiment.line.train import Resources, train
+from audit.stats import whitening
 from audit.stats.whitening import energy_tail
 
 # The noise of a federation as a party sees it, whatever the trainer's log says of it.
@@ -75,12 +76,15 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
         energy_tail(float(by_round.min()), total) * rounds,
         energy_tail(float(energies[quietest].sum()), int(counts[quietest]) * rounds) * len(counts),
         energy_tail(float(np.square(change).sum()), change.size) if change.size else 1.0,
+        whitening.dependence_tail(draws[silent], np.random.default_rng(rounds)),
     )
     ratios = [math.sqrt(ratio) for ratio in (energies.sum() / (total * rounds), by_round.min() / total, by_canary[quietest])]
     value = (
         f"{ratios[0]:.4f} of the accounted for {total} canaries that sent nothing, {ratios[1]:.4f} in the quietest of {rounds} "
         f"rounds, {ratios[2]:.4f} along the quietest direction"
     )
+    if tails[-1] <= _LEVEL:
+        value += ", and noise of one round follows from that of others"
     if change.size:
         value += f", {math.sqrt(np.square(change).mean()):.4f} from one training to the next"
     status = Status.CHECKED if min(tails) > _LEVEL else Status.FAILED
