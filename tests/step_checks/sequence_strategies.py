@@ -246,3 +246,22 @@ class NoiseFromCounter(Rounds):
 class NeverDefined(Rounds):
     def step(self, mean: np.ndarray) -> np.ndarray:
         return mean * np.nan
+
+
+class TotalForNotFinite(Rounds):
+    """An update that is not finite counts as the sum of those before it."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        self.kept["sum"] = {}
+        return super().aggregate_train(server_round, replies)
+
+    def clipped(self, update: Model) -> Model:
+        is_finite = all(np.isfinite(value).all() for value in update.values())
+        near = super().clipped(update) if is_finite or not self.kept["sum"] else dict(self.kept["sum"])
+        self.kept["sum"] = {name: self.kept["sum"].get(name, 0) + near[name] for name in near}
+        return near
+
+
+class LastCountsThrice(Rounds):
+    def weights(self, replies: list[Any]) -> list[float]:
+        return [*super().weights(replies)[:-1], 3 / self.num_sampled_clients]

@@ -44,3 +44,11 @@ def test_noise_that_copies_share_is_said_and_accuses_nobody() -> None:
 def test_a_model_that_is_not_finite_is_named_as_such() -> None:
     with pytest.raises(ConfigError, match=r"NaN or infinity in 'weight', 'bias', 'scale', as 0/0 does"):
         check_strategy(strategies.NeverDefined(), records=stand_in)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("wrong", "check"), [(strategies.TotalForNotFinite, "clip.non_finite"), (strategies.LastCountsThrice, "clip.update")]
+)
+def test_a_client_that_replies_last_moves_no_more(wrong: type[stand_in.Correct], check: str) -> None:
+    assert [failure.check for failure in check_strategy(wrong(), records=stand_in).failures] == [check]

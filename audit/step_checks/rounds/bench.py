@@ -178,30 +178,34 @@ class RoundBench:
         return messages[: len(replies.updates)]
 
     def background(self, kind: str, shapes: Mapping[str, tuple[int, ...]] = SHAPES) -> list[Tensors]:
-        """Return the updates of all clients but one: "faint", all "alike" at the clip norm, or "split" in two directions."""
+        """Return the updates of all clients but one: "faint", "loud", all "alike" at the clip norm, or "split" in directions."""
         count, clip = self.claim.clients - 1, self.claim.clip_norm
         sizes = {
             "faint": [FAINT * clip] * count,
+            "loud": [LOUD * clip] * count,
             "alike": [clip * (1 - SLACK)] * count,
             "split": [clip * (1 - SLACK) * (-1) ** index for index in range(count)],
         }[kind]
         updates = {size: spread(shapes, size) for size in sizes}
         return [updates[size] for size in sizes]
 
-    def influence(self, base: Sequence[Tensors], update: Tensors, **changes: Any) -> tuple[float, RoundRelease, Replies]:
+    def influence(
+        self, base: Sequence[Tensors], update: Tensors, *, is_last: bool = False, **changes: Any
+    ) -> tuple[float, RoundRelease, Replies]:
         """Return how far one client moves the release, over what is allowed, the round with it and its replies.
 
         Neighbouring rounds differ in whether the client's update is zeroed out. Infinite if a release is not finite or one
-        of the two rounds is refused.
+        of the two rounds is refused. The client replies first, or last.
         """
         faint = {name: np.full_like(value, FAINT * self.claim.clip_norm / _root(update)) for name, value in update.items()}
         start = {name: np.zeros_like(value) for name, value in update.items()}
-        replies = Replies(updates=[update, *base], start=start, **changes)
-        first, right = self.play(replies), self._neighbour(Replies(updates=[faint, *base], start=start, **changes))
+        rounds = [[*base, own] if is_last else [own, *base] for own in (update, faint)]
+        replies = Replies(updates=rounds[0], start=start, **changes)
+        first, right = self.play(replies), self._neighbour(Replies(updates=rounds[1], start=start, **changes))
         if first.moved is None or right.moved is None:
             return math.inf, first if first.moved is None else right, replies
         if self.is_coarse:
-            return self._mean_distance(replies, [faint, *base]) / self.unit, first, replies
+            return self._mean_distance(replies, rounds[1]) / self.unit, first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
 
     def _mean_distance(self, replies: Replies, neighbours: Sequence[Tensors]) -> float:

@@ -1,6 +1,7 @@
 """One client's update, whatever it holds, moves the released model by the clip norm over the clients at most."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -32,7 +33,8 @@ def _long(bench: RoundBench) -> Tensors:
 
 
 def _whole(bench: RoundBench) -> Finding:
-    influence, outcome, replies = bench.influence(bench.background("faint"), _long(bench))
+    places = [bench.influence(bench.background("faint"), _long(bench), is_last=is_last) for is_last in (False, True)]
+    influence, outcome, replies = max(places, key=lambda place: place[0])
     fix = "clip the whole update to the clip norm before it enters the sum"
     if not bench.mods:
         fix += "; if clients are to clip, put the mod into every client's app and name it here"
@@ -65,10 +67,11 @@ def _each_parameter(bench: RoundBench) -> Finding:
 def _non_finite(bench: RoundBench) -> Finding:
     fix = "let an update with an entry that is not finite count as zero"
     worst: tuple[float, str, RoundRelease, Replies] | None = None
-    for label, value in (("NaN", np.nan), ("infinity", np.inf)):
+    # after loud ones it may be taken for their total, or for the last of them
+    for (label, value), kind in product((("NaN", np.nan), ("infinity", np.inf)), ("faint", "loud")):
         update = _long(bench)
         update["bias"][0] = value
-        influence, outcome, replies = bench.influence(bench.background("faint"), update)
+        influence, outcome, replies = bench.influence(bench.background(kind), update, is_last=kind == "loud")
         if worst is None or influence > worst[0]:
             worst = influence, label, outcome, replies
     assert worst is not None  # noqa: S101  two values were tried
