@@ -178,7 +178,7 @@ class RoundBench:
         return messages[: len(replies.updates)]
 
     def background(self, kind: str, shapes: Mapping[str, tuple[int, ...]] = SHAPES) -> list[Tensors]:
-        """Return the updates of all clients but one: "faint", "loud", all "alike" at the clip norm, or "split" in directions."""
+        """Return the updates of all clients but one: "faint", "loud", all "alike" at the clip norm, or "split" in two."""
         count, clip = self.claim.clients - 1, self.claim.clip_norm
         sizes = {
             "faint": [FAINT * clip] * count,
