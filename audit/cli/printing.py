@@ -14,6 +14,7 @@ import typer
 
 from audit.core.visible import visible
 
+MOST_LETTERS = 2000  # of a line of an error, which may quote a value of a megabyte
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
 
 
@@ -56,7 +57,8 @@ def print_plain(*lines: object, file: TextIO | None = None) -> None:
 
 def print_error(error: BaseException) -> None:
     """Print a message on stderr, with `error:` before each of its lines, so that none can pass for another message."""
-    print_plain(*(f"error: {line}" for line in str(error).split("\n")), file=sys.stderr)
+    lines = (line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]}..." for line in str(error).split("\n"))
+    print_plain(*(f"error: {line}" for line in lines), file=sys.stderr)
 
 
 def stdout_console() -> Any:

@@ -260,3 +260,15 @@ def test_numbers_that_no_mechanism_has(value: str, tmp_path: Path, capsys: pytes
         message = capsys.readouterr().err
         assert "Traceback" not in message and "internal error" not in message, f"{option} {value}: {message}"
         assert code == 2 or (value == "1e-308" and option in ("--rate", "--delta")), f"{option} {value}: {message}"
+
+
+@pytest.mark.parametrize(
+    "text", [f"seed: 0o{'7' * 300_000}", f"name: !{'x' * 300_000} y", f"name: 2026-01-01T00:00:00.{'9' * 300_000}Z"]
+)
+def test_a_message_quotes_little_of_a_long_value(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "long.yaml"
+    key = text.partition(":")[0]
+    path.write_text("\n".join(text if line.startswith(f"{key}:") else line for line in CONFIG.splitlines()))
+    assert answer(["run", str(path), "--dry-run"]) == 2
+    message = capsys.readouterr().err
+    assert "long.yaml" in message and len(message) < 10_000
