@@ -225,3 +225,14 @@ def test_texts_are_the_same_from_there(form: str, tmp_path: Path) -> None:
     path = tmp_path / f"texts.{form}"
     TABLE.to_parquet(path) if form == "parquet" else TABLE.to_json(path, orient="records", lines=True)
     assert read_texts(path, "name")[0] == TABLE.name.tolist()
+
+
+@pytest.mark.slow
+def test_models_are_read_where_dill_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hugging Face's data sets install it; torch imports it, and it opens the null device for writing."""
+    folder = tmp_path / "site-packages"
+    (folder / "dill").mkdir(parents=True)
+    (folder / "dill" / "__init__.py").write_text("import os\nopen(os.devnull, 'r+b')\ndef extend(use_dill): pass\n")
+    monkeypatch.syspath_prepend(str(folder))
+    facts, _ = process.read("tests.confined.jobs:import_torch", b"x", "model", memory_bytes=2**34, limit=2**20)
+    assert facts["version"]

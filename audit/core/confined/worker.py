@@ -45,6 +45,7 @@ def main() -> None:
     os.uname = lambda: system  # libraries ask for the kernel; the system's answer has the name of the host, and is refused
     on_device = header.get("device", "cpu") != "cpu"
     access = FileAccess(readable=["/"], devices=_DEVICES) if on_device else FileAccess(readable=header["places"]["readable"])
+    sys.modules["dill"] = None  # type: ignore[assignment]  # torch imports it if it is there, which opens a file for writing
     sys.meta_path.append(_NamedModules(header["places"]["modules"]))
     walls = confinement.confine(access)
     if not sys.platform.startswith("linux"):
