@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import audit
-from audit.bounds.steps import StepProducts, StepScores
+from audit.bounds import control
+from audit.bounds.steps import StepProducts, StepScores, demand_rate
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd
+from audit.stats.bounds import binomial
 from audit.stats.curves import dp_sgd_curve, tradeoff
 
 DELTA = 1e-5
@@ -135,3 +138,23 @@ def test_what_is_no_score_of_steps_is_refused() -> None:
         audit.step_bound(StepProducts(values=np.zeros(4), held=coins | True), mechanism=sgd(1.0, 0.5, 4), delta=DELTA)
     with pytest.raises(ConfigError, match="no coin"):
         audit.step_bound(StepScores(values=np.zeros(4), took_part=coins), mechanism=sgd(1.0, 1.0, 4), delta=DELTA)
+
+
+def test_participations_rarer_than_one_in_a_million_are_refused_and_no_others() -> None:
+    for participations, steps, rate in ((163, 1000, 0.11), (60, 1000, 0.11)):
+        chance = binomial.two_sided(participations, steps, rate)
+        assert 1e-12 < chance < 1e-6
+        with pytest.raises(ExecutionMismatch, match=f"{participations} of {steps} steps"):
+            demand_rate(participations, steps, rate)
+    demand_rate(155, 1000, 0.11)
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.05, 0.2])
+def test_a_control_allows_as_many_alarms_as_its_rate_has_but_once_in_a_thousand(rate: float) -> None:
+    limit = control.make_control(0, rate).allowed
+    assert (
+        stats.binom.sf(limit, control.REPETITIONS, rate)
+        <= control.SIGNIFICANCE
+        < stats.binom.sf(limit - 1, control.REPETITIONS, rate)
+    )
+    assert control.make_control(limit, rate).passed and not control.make_control(limit + 1, rate).passed

@@ -300,3 +300,12 @@ def test_further_shipped_rows_are_those_that_the_draws_in_use_give(size: int) ->
     rows = np.genfromtxt(TABLE, delimiter=",", skip_header=1)
     for row in rows[(rows[:, 0] == size) & ~np.isnan(rows[:, 4])]:
         assert exact_level((int(row[0]), int(row[1])), int(row[2])) == pytest.approx(row[4], abs=1e-7)
+
+
+@pytest.mark.parametrize("significance", [0.07, 0.0125])
+def test_a_sum_that_simulated_ones_equal_is_counted_among_them(significance: float) -> None:
+    scores = least_favourable.auc_scores(78)
+    test = least_favourable.PointTest(GdpShift(), 0.0, scores, members=37, significance=significance)
+    largest = test.critical_sum()
+    again = least_favourable.PointTest(GdpShift(), 0.0, scores, members=37, significance=significance)
+    assert not again.refutes(largest) and again.refutes(largest + 1)
