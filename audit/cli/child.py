@@ -21,7 +21,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(slots=True)
-class Entry:
+class ProgramEntry:
     """The program of this process.
 
     Attributes:
@@ -33,7 +33,7 @@ class Entry:
     pipe: int | None = None
 
 
-ENTRY = Entry()
+ENTRY = ProgramEntry()
 
 
 def separate(kind: str) -> None:
