@@ -71,7 +71,7 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
 
 
 def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str) -> PairResult:
-    attempts: list[Attempt] = []
+    attempts, left_open = list[Attempt](), None
     for schedule in Schedule:
         replays, failure = list[Attempt](), None
         for part in _replays(program, pair, claim, schedule, attempts):
@@ -81,12 +81,16 @@ def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, nam
         else:
             by_law = _by_law(program, pair, (attempts or replays)[0], claim, name)  # of noise kept to the end
             failure = None if by_law is not None else _other_outcomes(program, replays[0], claim)
+            if by_law is not None:
+                return by_law
             if failure is None:
-                worst = max(replays, key=lambda attempt: attempt.size(claim))
-                return by_law or _result(name, pair, worst, claim, ReplayVerdict.PROVED)
-            replays.append(failure)
+                result = _without_rare_outcomes(program, pair, replays, claim, name)
+                if result.verdict is ReplayVerdict.PROVED:
+                    return result
+                left_open = result
+            replays += [] if failure is None else [failure]
         attempts.append(replays[-1])
-        if replays[-1] is failure and not failure.comparison.is_clean:
+        if left_open is not None or (replays[-1] is failure and not failure.comparison.is_clean):
             break  # seldom, but not private: another schedule may not see the decision that leads there
     if (by_law := _by_law(program, pair, attempts[0], claim, name)) is not None:
         return by_law
@@ -97,6 +101,8 @@ def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, nam
     accusation, runs = _accuse(program, attempts, claim)
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
+    if left_open is not None:
+        return left_open
     best = min(attempts, key=lambda attempt: attempt.size(claim))
     is_followed = program.is_followed(best.sides[0]) and not best.comparison.gaps
     is_followed = is_followed and not hides_randomness(program, best.sides[0], best.recording.schedule)
@@ -124,6 +130,21 @@ def _other_outcomes(program: Program, base: Attempt, claim: ReplayClaim, seconds
     program.outcomes = program.outcomes or OutcomeLedger(program.surroundings.constants)
     parts = program.outcomes.replays(program, base, claim, seconds)
     return next((part for part in parts if not part.passes(claim)), None)
+
+
+def _without_rare_outcomes(
+    program: Program, pair: tuple[Any, Any], replays: list[Attempt], claim: ReplayClaim, name: str
+) -> PairResult:
+    """Return the result of replays that pass: what outcomes that are not private take of delta is left to the loss no more."""
+    omitted = program.outcomes.omitted
+    rest = claim if not omitted else replace(claim, delta=max(claim.delta - omitted, 0.0))
+    worst = max(replays, key=lambda attempt: attempt.size(rest))
+    is_proved = omitted <= claim.delta and worst.passes(rest)
+    result = _result(name, pair, worst, rest, ReplayVerdict.PROVED if is_proved else ReplayVerdict.BOUND)
+    if not omitted:
+        return result
+    reason = f"outcomes of decisions of probability {omitted:.3g} are not private and count towards delta"
+    return replace(result, reason=reason, exact=False, loss=result.loss if omitted <= claim.delta else math.inf)
 
 
 def try_all_outcomes(program: Program, results: list[PairResult], claim: ReplayClaim, seconds: float) -> PairResult | None:

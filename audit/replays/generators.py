@@ -21,6 +21,7 @@ _OPAQUE = """permuted beta chisquare dirichlet f hypergeometric logseries multiv
     noncentral_chisquare noncentral_f pareto poisson power standard_t triangular vonmises wald weibull zipf bytes multinomial
     rayleigh lognormal random_raw standard_cauchy""".split()  # noqa: SIM905
 _PLAIN_BITS = np.random.PCG64  # whose name is replaced while a program runs
+MOST_OPTIONS = 1_000_000  # of a whole number that is a coin
 _SMALL_SEED = 100  # bits, less than the system draws
 _NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
 
@@ -151,8 +152,9 @@ class _Sources:
         if np.ndim(first) or np.ndim(last):
             return self._plain("integers", low, high, size)
         count = int(last) - int(first) + bool(endpoint)
-        if count > 1_000_000:  # a seed rather than a coin
-            return _keep_seeds(_running().entropy.integers(first, last, size, endpoint=endpoint))
+        if count > MOST_OPTIONS:
+            numbers = draw_seeds(int(first), count, size)
+            return numbers.astype(dtype) if np.ndim(numbers) else numbers
         shape = _shape(size)
         values = np.array([_choose(np.full(count, 1 / count)) for _ in range(math.prod(shape))], dtype=np.int64) + int(first)
         return values.reshape(shape).astype(dtype) if shape else int(values[0])
@@ -190,10 +192,25 @@ def _size(size: Any, out: Any) -> Any:
     return size if out is None else out.shape
 
 
-def _keep_seeds(numbers: Any) -> Any:
-    """Return whole numbers from a large range, which are kept as seeds that the program drew."""
-    _running().drawn_seeds.update((repr(int(number)), "") for number in np.ravel(numbers))
-    return numbers
+def draw_seeds(first: int, count: int, size: Any) -> Any:
+    """Return whole numbers from a range too large for coins: seeds, or else not followed."""
+    recording, shape = _running(), _shape(size)
+    draws = recording.entropy.integers(count, size=shape) if count < 2**63 else None
+    if draws is None:
+        draws = np.array([int.from_bytes(recording.entropy.bytes(64)) % count for _ in range(math.prod(shape))], dtype=object)
+    draws = np.reshape(draws, -1)
+    if recording.lean is not None and not recording.drawn_seeds:  # one that decides something as well
+        draws[:1] = (recording.lean - first if recording.lean > 0 else -recording.lean * (count - 1)) % count
+    numbers = first + draws
+    keep_seeds(recording, numbers.tolist())
+    return numbers.reshape(shape) if shape else numbers[0]
+
+
+def keep_seeds(recording: Recording, numbers: list[int]) -> None:
+    """Note whole numbers that may be seeds; as long as they are none, they are a gap."""
+    for number in numbers:
+        recording.gaps.append(gap := f"a number of more than {MOST_OPTIONS:,} that is no seed ({number})")
+        recording.drawn_seeds[repr(number)] = gap
 
 
 def _into(out: Any, noisy: Any) -> Any:
@@ -317,10 +334,16 @@ def _note_seed(recording: Recording, generator: Any, seed: Any = None) -> None:
     elif drawn is not None:
         if text in recording.used_seeds:
             recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which two generators have")
-        if drawn in recording.gaps:
-            recording.gaps.remove(drawn)  # numbers of the system that serve as a seed are followed from here
+        follow_seeds(recording, [drawn])
         recording.used_seeds.add(text)
     recording.seeds.append("of the system" if drawn else text)
+
+
+def follow_seeds(recording: Recording, gaps: list[str]) -> None:
+    """Remove the gaps of numbers that serve as seeds: they are followed from here."""
+    for gap in gaps:
+        if gap in recording.gaps:
+            recording.gaps.remove(gap)
 
 
 def _seed_text(seed: Any = None) -> tuple[str, str]:
@@ -330,7 +353,13 @@ def _seed_text(seed: Any = None) -> tuple[str, str]:
         entropy = getattr(sequence, "entropy", None)
         source = "None" if _is_fresh(entropy) else _seed_text(entropy)[0]
         return source, f"{source}{getattr(sequence, 'spawn_key', None) or ''}"
-    seed = release_inside(seed)
+    seed, parts = release_inside(seed), list[str]()
+    if isinstance(seed, list | tuple | np.ndarray):  # of several drawn numbers
+        parts = [repr(int(part)) for part in np.ravel(np.asarray(seed, dtype=object)).tolist()]
+    recording = _running()
+    if parts and all(part in recording.drawn_seeds for part in parts):
+        follow_seeds(recording, [recording.drawn_seeds[part] for part in parts[1:]])
+        return parts[0], repr(parts)
     text = repr(int(seed) if isinstance(seed, np.integer) else seed)
     return text, text
 
@@ -398,8 +427,8 @@ class FollowedRandom(random.Random):
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         places = range(start) if stop is None else range(start, stop, step)
-        if len(places) > 1_000_000:
-            return int(_keep_seeds(places[int(_running().entropy.integers(len(places)))]))
+        if len(places) > MOST_OPTIONS:
+            return places[int(draw_seeds(0, len(places), None))] if step != 1 else int(draw_seeds(places[0], len(places), None))
         return places[_choose(np.full(len(places), 1 / len(places)))]
 
     def randint(self, a: int, b: int) -> int:
@@ -430,9 +459,11 @@ class FollowedRandom(random.Random):
         return super().getstate()
 
     def getrandbits(self, k: int) -> int:
-        """Return plain bits, which are not followed."""
+        """Return plain bits, which are not followed unless they serve as a seed."""
+        if 2**k > MOST_OPTIONS:
+            return int(draw_seeds(0, 2**k, None))
         _running().gaps.append("bits of random.getrandbits")
-        return int.from_bytes(_running().entropy.bytes((k + 7) // 8), "big") >> (-k % 8)
+        return int(_running().entropy.integers(2**k))
 
 
 _KINDS: dict[type, Any] = {np.random.Generator: np.random.default_rng, np.random.RandomState: np.random.RandomState}

@@ -59,6 +59,13 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         width = self.weight.shape[-1]
         return NoiseRows(value=self.value.ravel(), index=self.index.reshape(-1, width), weight=self.weight.reshape(-1, width))
 
+    @property
+    def is_whole_noise(self) -> bool:
+        """Whether it is one draw, or some, of laws on whole numbers and nothing else."""
+        laws = {self.recording.laws[i] for i in self.index[self.weight != 0].tolist()}
+        is_whole = not (self.weight % 1).any() and not (self.value % 1).any()
+        return self.pure and self.size == 1 and is_whole and all(law.startswith("geometric ") for law in laws)
+
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")

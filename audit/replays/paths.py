@@ -1,25 +1,28 @@
 """Paths of a program that its plain runs seldom take: near decisions, far out, and with each other outcome of a decision."""
 
+import itertools
+import math
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from audit.replays.attempts import Attempt, replay
 from audit.replays.claims import ReplayClaim
-from audit.replays.recording import CHOICE, EVENT, NUMBER, NoiseRows, Recording, ReleaseEntry, Schedule
+from audit.replays.ranges import ends, other_chances, value_beyond
+from audit.replays.recording import CHOICE, EVENT, NUMBER, Array, NoiseRows, Recording, ReleaseEntry, Schedule
 from audit.replays.run import Program
 
-# A draw is put between the places where a comparison flips on the data and on the neighbour.
-_RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
-_GRAIN = 2.0**-53  # of what generators draw from 0 to 1: nothing is drawn inside a narrower range
 _MOST_PATHS = 3  # near decisions, of a pair
 _PATHS = 8  # of a program that compares; half as many of one that releases several numbers
 _LONGEST = 24  # comparisons that are turned on a path, one after the other, so that it goes on
 _OUTCOMES = 12  # comparisons with an outcome that is changed, one at a time
 _FEW_RUNS = 12  # with another outcome, of each pair
 _MOST_NUMBERS = 8  # in the code, at which numbers are released
+_AROUND = ((0, -1), (0, 0), (0, 1), (1, 1), (-1, -1))  # steps from them and sides: just beyond them, before and after rounding
+_MOST_ROWS = 64  # released at once, that are moved together
 _LEANS = 6  # numbers in the code that all choices take as their outcome
 Runs = tuple[Recording, Recording]
 Key = tuple[tuple[str, int], Any]  # line and instruction, and an outcome
@@ -44,7 +47,8 @@ def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
                 continue
             draw = flips[0][0]
             thresholds = np.sort([flips[0][1], flips[1][1] + _shift(early, draw)])
-            low, high = np.clip(thresholds, *_RANGES[late[0].laws[draw]])
+            # the draw is put between the places where the comparison flips on the data and on the neighbour
+            low, high = np.clip(thresholds, *(ends(late[0].laws[draw]) or (0.0, 0.0)))
             if high - low > 1e-9 * (1 + abs(low)):
                 paths.append({draw: float((low + high) / 2)})
     if not paths:
@@ -68,7 +72,7 @@ def _threshold(recording: Recording, rows: NoiseRows, place: int) -> tuple[int, 
     """Return the last draw of a row and the value of it at which the row is 0, or None if it has none of a known range."""
     index, weight = rows.index[place], rows.weight[place]
     names = index[weight != 0]
-    if not names.size or recording.laws[int(names.max())] not in _RANGES:
+    if not names.size or ends(recording.laws[int(names.max())]) is None:
         return None
     draw = int(names.max())
     own = float(weight[(index == draw) & (weight != 0)].sum())
@@ -130,8 +134,8 @@ def _longer_paths(program: Program, attempt: Attempt, claim: ReplayClaim) -> Ite
         recording, length = attempt.recording, len(attempt.recording.releases)
         places = [place for place, entry in enumerate(recording.releases) if entry.kind == EVENT]
         row = recording.releases[places[-1]].rows.value.size - 1 if places else 0
-        terms = _flip(recording, places[-1], row, claim) if places else None
-        if terms is None:
+        terms = _flip(recording, places[-1], row) if places else None
+        if terms is None or (claim.delta and _chances(recording, recording.releases[places[-1]])[row] <= claim.delta):
             return
         first = program.run(attempt.sides[0], Recording(seed=recording.seed, schedule=recording.schedule, **terms))
         attempt = replay(program, attempt.sides, first)
@@ -148,28 +152,33 @@ def _outcomes(recording: Recording, before: int | None = None) -> list[int]:
     return [int(part) for entry in entries if entry.kind in (EVENT, CHOICE) for part in np.ravel(entry.output)]
 
 
-def _flip(recording: Recording, place: int, row: int, claim: ReplayClaim) -> dict[str, Any] | None:
-    """Return what makes a comparison come out otherwise, None if it cannot, or only with at most the claimed delta."""
+def _flip(recording: Recording, place: int, row: int) -> dict[str, Any] | None:
+    """Return what makes a comparison come out otherwise, None if it cannot."""
     entry = recording.releases[place]
     crossing = _threshold(recording, entry.rows, row)
     if crossing is None:
         outcomes = _outcomes(recording, place) + [int(output) for output in np.ravel(entry.output)[:row]]
-        return {"outcomes": [*outcomes, 1 - int(np.ravel(entry.output)[row])]}
+        return _path_to(recording, outcomes=[*outcomes, 1 - int(np.ravel(entry.output)[row])])
     draw, threshold = crossing
-    side = 1 if threshold > recording.draws[draw] else -1
-    value = _value_beyond(recording, draw, threshold, side, claim.delta)
-    return None if value is None else {"chosen": {**recording.chosen, draw: value}}
+    value = value_beyond(recording.laws[draw], threshold, 1 if threshold > recording.draws[draw] else -1)
+    return None if value is None else _path_to(recording, place, chosen={draw: value})
 
 
-def _value_beyond(recording: Recording, draw: int, threshold: float, side: int, delta: float = 0.0) -> float | None:
-    """Return a value of a draw just beyond one, None if it has none there that is as likely as delta."""
-    law = recording.laws[draw]
-    low, high = _RANGES[law]
-    tail = delta if law == "uniform" else 0.0
-    room = side * ((low + tail if side < 0 else high - tail) - threshold)
-    value = float(threshold + side * min(1e-7 * (1 + abs(threshold)), room / 2))
-    is_far = delta > 0 and law != "uniform" and abs(value) > recording.farthest(law, delta)
-    return value if room > _GRAIN and not is_far else None
+def _path_to(
+    recording: Recording, place: int = 0, chosen: dict[int, float] | None = None, outcomes: list[int] | None = None
+) -> dict[str, Any]:
+    """Return what leads along a path to one of its releases, and makes that come out otherwise."""
+    terms: dict[str, Any] = {"lean": recording.lean, "tail": recording.tail, "chosen": recording.chosen | (chosen or {})}
+    if outcomes is None and recording.outcomes is not None:
+        outcomes = _outcomes(recording, place)
+    return terms if outcomes is None else terms | {"outcomes": outcomes}
+
+
+def _chances(recording: Recording, entry: ReleaseEntry) -> Array:
+    """Return the probability of each option of a choice, and of a comparison at most that of the other outcome of each row."""
+    if entry.log_probabilities is not None:
+        return np.exp(entry.log_probabilities - np.logaddexp.reduce(entry.log_probabilities))
+    return other_chances(recording.laws, entry.rows, np.ravel(entry.output))
 
 
 class OutcomeLedger:
@@ -177,83 +186,128 @@ class OutcomeLedger:
 
     Attributes:
         open_outcomes: outcomes that no path has taken, each with how it is forced.
+        rare_outcomes: those of them with at most the claimed delta.
     """
 
     def __init__(self, constants: list[Any]) -> None:
-        self.open_outcomes: dict[Key, dict[str, Any]] = {}
-        self._visits: set[Key] = set()
+        self.open_outcomes, self.rare_outcomes = dict[Key, dict[str, Any]](), dict[Key, dict[str, Any]]()
+        self._visits = set[Key]()
+        # of the pair that is replayed now: what was taken, which rare outcomes are not private, how likely these are on a path
+        self._own_visits, self._leaks, self._masses = set[Key](), set[Key](), list[dict[Key, float]]()
         self._options_of_lines: set[tuple[str, bytes]] = set()
-        self._numbers = [float(item) for item in constants if type(item) in (int, float) and abs(item) < 1e9][:_MOST_NUMBERS]
-        numbers = [item for item in constants if type(item) is int and item > 0]
-        self._likely = {option for item in numbers for option in (item, item - 1)}
+        numbers = [number for item in constants if abs(number := _number(item)) < 1e9]
+        self._numbers = list(dict.fromkeys(numbers))[:_MOST_NUMBERS]
+        whole = [item for item in constants if type(item) is int and item > 0]
+        self._likely = {option for item in whole for option in (item, item - 1)}
         self._leans = [0, -1, *sorted(self._likely)[:_LEANS]]
+
+    @property
+    def omitted(self) -> float:
+        """The probability of outcomes with at most delta each that are not private or not tried, on the worst path tried."""
+        keys = self._leaks | self.rare_outcomes.keys()
+        return max((sum(mass for key, mass in path.items() if key in keys) for path in self._masses), default=0.0)
 
     def replays(self, program: Program, base: Attempt, claim: ReplayClaim, seconds: float | None = None) -> Iterator[Attempt]:
         """Yield replays of a pair with other outcomes than any path had before: a few, or as many as there is time for."""
         schedule, seed = base.recording.schedule, base.recording.seed
-        self._note(program.record(base.sides[0], seed, Schedule.LATE).recording, claim)
-        if schedule is not Schedule.LATE:
-            self._note(base.recording, claim)
+        self.rare_outcomes, self._own_visits, self._leaks, self._masses = {}, set(), set(), []
+        late = program.record(base.sides[0], seed, Schedule.LATE).recording
+        for recording in dict.fromkeys((late, *(run.recording for run in base.runs))):
+            self._note(recording, claim, is_copy=recording is base.runs[1].recording)
         end, count = time.process_time() + (seconds or 0.0), 0
-        decides = bool(self._visits) or "uniform" in base.recording.laws
+        first = base.recording
+        decides = first.drawn_seeds or "uniform" in first.laws or any(not entry.at_return for entry in first.releases)
         for lean in self._leans if decides and seconds is None else ():
             yield self._run(program, base, claim, {"lean": lean, "tail": claim.delta})
         while self.open_outcomes and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
-            key = next(iter(self.open_outcomes))
-            self._visits.add(key)
-            yield self._run(program, base, claim, self.open_outcomes.pop(key))
+            key, terms = next(iter(self.open_outcomes.items()))
+            self._take(key)
+            yield self._run(program, base, claim, terms)
             count += 1
+        for key in list(self.rare_outcomes)[: _FEW_RUNS if seconds is None else 0]:
+            if not self._run(program, base, claim, self.rare_outcomes.pop(key), notes=False).passes(claim):
+                self._leaks.add(key)
 
-    def _run(self, program: Program, base: Attempt, claim: ReplayClaim, terms: dict[str, Any]) -> Attempt:
+    def _run(self, program: Program, base: Attempt, claim: ReplayClaim, terms: dict[str, Any], notes: bool = True) -> Attempt:
         recording = Recording(seed=base.recording.seed, schedule=base.recording.schedule, **terms)
         attempt = replay(program, base.sides, program.run(base.sides[0], recording))
-        self._note(attempt.recording, claim)
+        for run in attempt.runs if notes else ():
+            self._note(run.recording, claim, is_copy=run is attempt.runs[1])
         return attempt
 
-    def _note(self, recording: Recording, claim: ReplayClaim) -> None:
-        new: dict[Key, dict[str, Any]] = {}
+    def _note(self, recording: Recording, claim: ReplayClaim, is_copy: bool) -> None:
+        """Note the outcomes of a path, and those that it could have had; of a neighbour's copy, how likely these were."""
+        new, rare, masses = dict[Key, dict[str, Any]](), dict[Key, dict[str, Any]](), dict[Key, float]()
         for place, entry in enumerate(recording.releases):
-            if entry.kind == EVENT:
-                for i, output in enumerate(np.ravel(entry.output).tolist()):
-                    self._take((entry.site, entry.offset), int(output))
-                    key = (entry.site, entry.offset), 1 - int(output)
-                    if key not in self._visits and key not in self.open_outcomes and key not in new:
-                        new |= {key: terms} if (terms := _flip(recording, place, i, claim)) is not None else {}
-            elif entry.kind == CHOICE and entry.log_probabilities is not None:
-                self._take((entry.site, entry.offset), int(entry.output))
-                for option in self._options(entry, claim):
-                    key = (entry.site, entry.offset), option
-                    if key not in self._visits and key not in self.open_outcomes and key not in new:
-                        new[key] = {"outcomes": [*_outcomes(recording, place), option]}
-            elif entry.kind == NUMBER and not entry.at_return:
-                new |= self._targets(recording, entry, claim)
+            site = entry.site, entry.offset
+            is_choice = entry.kind == CHOICE and entry.log_probabilities is not None
+            chances = _chances(recording, entry) if claim.delta and (is_choice or entry.kind == EVENT) else None
+            if entry.kind == NUMBER and not entry.at_return and not is_copy:
+                new |= self._targets(recording, place)
+            if entry.kind != EVENT and not is_choice:
+                continue
+            outputs = np.ravel(entry.output).astype(int).tolist()
+            for output in outputs:
+                self._take((site, output))
+            others = [1 - output for output in outputs] if entry.kind == EVENT else self._options(entry, chances)
+            for i, other in enumerate(others):
+                chance, key = 1.0 if chances is None else float(chances[other if is_choice else i]), (site, other)
+                if chance <= claim.delta:
+                    masses[key] = masses.get(key, 0.0) + chance
+                group = rare if chance <= claim.delta else new
+                seen = self._own_visits if group is rare else self._visits
+                if is_copy or key in group or key in seen or key in self.open_outcomes:
+                    continue
+                option = [*_outcomes(recording, place), other]
+                terms = _path_to(recording, outcomes=option) if is_choice else _flip(recording, place, i)
+                group |= {} if terms is None else {key: terms}
+        self._masses += [masses] if masses else []
         self.open_outcomes = new | self.open_outcomes  # what has just been reached comes first
+        self.rare_outcomes = {k: v for k, v in (rare | self.rare_outcomes).items() if k not in self.open_outcomes}
 
-    def _options(self, entry: ReleaseEntry, claim: ReplayClaim) -> list[int]:
-        """Return the options of a choice that have more than the claimed delta, none if the line's were returned before."""
+    def _options(self, entry: ReleaseEntry, chances: Array | None) -> list[int]:
+        """Return the options of a choice, the likely ones first; of a place of a random order, these and both ends.
+
+        Where all of a line were returned before, only those whose chances are asked for.
+        """
         logs = np.asarray(entry.log_probabilities)
-        options = np.flatnonzero(np.exp(logs - np.logaddexp.reduce(logs)) > claim.delta)
-        if entry.terms:  # a place of a random order
+        options = np.flatnonzero(np.isfinite(logs))
+        if entry.terms:
             options = options[np.isin(options, [*self._likely, 0, len(logs) - 1])]
         key = entry.site, options.tobytes()
-        if key in self._options_of_lines:
+        if key in self._options_of_lines and chances is None:
             return []
         self._options_of_lines.add(key)
         return sorted(options.tolist(), key=lambda option: option not in self._likely)
 
-    def _targets(self, recording: Recording, entry: ReleaseEntry, claim: ReplayClaim) -> dict[Key, dict[str, Any]]:
-        """Return paths on which a number is released just above or below one of the code."""
-        targets: dict[Key, dict[str, Any]] = {}
-        for number in self._numbers:
-            for side in (-1, 1):
-                key = (entry.site, entry.offset), (number, side)
-                rows = NoiseRows(value=entry.rows.value - number, index=entry.rows.index, weight=entry.rows.weight)
-                crossing = None if key in self._visits or key in self.open_outcomes else _threshold(recording, rows, 0)
-                self._visits.add(key)
-                if crossing is not None and (value := _value_beyond(recording, *crossing, side, claim.delta)) is not None:
-                    targets[key] = {"chosen": {**recording.chosen, crossing[0]: value}}
+    def _targets(self, recording: Recording, place: int) -> dict[Key, dict[str, Any]]:
+        """Return paths on which numbers are released beside one of the code, rounded or not, or at an end of their law."""
+        entry = recording.releases[place]
+        targets, rows, site = dict[Key, dict[str, Any]](), entry.rows, (entry.site, entry.offset)
+        points: list[tuple[float | None, int]] = [(None, -1), (None, 1)]
+        points += [(number + step, side) for number in self._numbers for step, side in _AROUND]
+        for (point, side), count in itertools.product(points, sorted({1, min(len(rows.value), _MOST_ROWS)})):
+            key = site, (point, side, count)
+            if key in self._visits or key in self.open_outcomes:
+                continue
+            self._visits.add(key)
+            shifted, chosen = replace(rows, value=rows.value - (point or 0.0)), dict[int, float]()
+            for draw, threshold in filter(None, (_threshold(recording, shifted, row) for row in range(count))):
+                law = recording.laws[draw]
+                value = value_beyond(law, threshold, side) if point is not None else (ends(law) or (0.0, 0.0))[(side + 1) // 2]
+                chosen |= {} if value is None else {draw: value}
+            targets |= {key: _path_to(recording, place, chosen)} if chosen else {}
         return targets
 
-    def _take(self, site: tuple[str, int], outcome: int) -> None:
-        self._visits.add((site, outcome))
-        self.open_outcomes.pop((site, outcome), None)
+    def _take(self, key: Key) -> None:
+        self._visits.add(key)
+        self._own_visits.add(key)
+        self.open_outcomes.pop(key, None)
+        self.rare_outcomes.pop(key, None)
+
+
+def _number(item: Any) -> float:
+    try:
+        return float(item)
+    except (TypeError, ValueError):
+        return math.inf

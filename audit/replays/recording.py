@@ -13,16 +13,16 @@ Another library of arrays plugs in by making its noise from the same base draws:
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from audit.replays.ranges import ends
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,8 +31,7 @@ _LIBRARIES = (
     *("numpy", "scipy", "random.py", "audit/replays", "audit\\replays", "contextlib.py", "pandas"),
     *("packages/torch/", "packages/opacus/"),
 )
-_MOST_LEANED, _EDGE = 64, 1e-9  # draws and choices that lean: a loop may wait for another; the share of draws beyond them
-_FARTHEST = 60.0  # tail that `spread` multiplies draws to, at most
+_MOST_LEANED = 64  # draws and choices that lean: a loop may wait for another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -141,13 +140,11 @@ class Recording:
     def draw(self, law: str, values: Array) -> Integers:
         """Add base draws of a law and return their indices, in the shape of `values`."""
         flat = np.asarray(values, dtype=np.float64).ravel()
-        if self.spread != 1.0 and law in ("normal", "laplace"):
-            flat = np.clip(flat * self.spread, -(end := self.farthest(law, self.tail)), end)
-        if self.lean in (0, -1) and law in ("uniform", "normal", "laplace") and self._leans():
-            edge, end = max(_EDGE, self.tail), 0.0 if law == "uniform" else self.farthest(law, self.tail)
-            flat = np.full(
-                flat.shape, (edge if self.lean == 0 else 1 - edge) if law == "uniform" else end * (1 + 2 * self.lean)
-            )
+        limits = None if self.spread == 1.0 and self.lean is None else ends(law, self.tail)
+        if limits is not None and self.spread != 1.0 and law in ("normal", "laplace"):
+            flat = np.clip(flat * self.spread, *limits)
+        if limits is not None and self.lean in (0, -1) and self._leans():
+            flat = np.full(flat.shape, limits[-self.lean if law == "uniform" else 1 + self.lean])
         start, self._size = self._size, self._size + flat.size
         if inside := {i: value for i, value in self.chosen.items() if start <= i < self._size}:
             flat = flat.copy()
@@ -163,13 +160,6 @@ class Recording:
     def _leans(self) -> bool:
         self._lean_count += self.lean is not None
         return self.lean is not None and self._lean_count <= _MOST_LEANED
-
-    @staticmethod
-    def farthest(law: str, tail: float) -> float:
-        """Return the end of a draw that is moved out: what is beyond it has at most the probability `tail`."""
-        if not tail:
-            return _FARTHEST
-        return max(0.0, -NormalDist().inv_cdf(tail) if law == "normal" else -math.log(2 * tail))
 
     def evaluate(self, rows: NoiseRows) -> Array:
         """Return the numbers that rows amount to in this run, `(m,)`."""

@@ -54,6 +54,20 @@ def _copysign(x: Any, y: Any) -> Any:
 _plain_copysign = math.copysign
 
 
+class _IntType(type):
+    def __instancecheck__(cls, item: Any) -> bool:
+        return isinstance(item, int)
+
+
+class _Int(int, metaclass=_IntType):
+    """The `int` of the user's code while a program runs: noise alone that is a whole number keeps its law."""
+
+    dtype = np.dtype(np.int64)
+
+    def __new__(cls, item: Any = 0, *base: Any) -> Any:
+        return item.scalar() if isinstance(item, NoisyArray) and item.is_whole_noise else int(item, *base)
+
+
 class _FloatType(type):
     def __instancecheck__(cls, item: Any) -> bool:
         return isinstance(item, float) or (isinstance(item, NoisyArray) and not item.ndim)
@@ -161,7 +175,8 @@ class Sources:
         ]
         self.places.append((vars(secrets), "SystemRandom", FollowedRandom))
         own = [vars(module) for module in modules if is_own(getattr(module, "__file__", None) or _STANDARD)]
-        self.places += [(names, "float", _Float) for names in (*own, getattr(function, "__globals__", {}))]
+        own += [getattr(function, "__globals__", {})]
+        self.places += [(names, name, new) for names in own for name, new in (("float", _Float), ("int", _Int))]
         stats = sys.modules.get("scipy.stats._distn_infrastructure")
         if stats is not None:  # its distributions hold the global generator
             self.attributes = [(stats.rv_generic, "rvs", _followed_rvs(stats.rv_generic.rvs))]
@@ -182,7 +197,7 @@ class Sources:
     @contextmanager
     def follow(self, recording: recordings.Recording) -> Iterator[Any]:
         """A scope in which the program draws from a recording; yields the generator that it is given."""
-        places = [place for place in self.places if self.keeps_floats or place[2] is not _Float]
+        places = [place for place in self.places if self.keeps_floats or place[2] not in (_Float, _Int)]
         before = [(names, name, names.get(name, _ABSENT)) for names, name, _ in places]
         methods = [(owner, name, getattr(owner, name)) for owner, name, _ in self.attributes]
         contents = [(cell, cell.cell_contents) for cell, _ in self.cells]

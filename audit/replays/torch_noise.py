@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from audit.replays import operations
+from audit.replays.generators import follow_seeds, keep_seeds
 from audit.replays.noisy import NoisyArray, lift
 from audit.replays.recording import NUMBER, NoiseRows, Recording, Schedule
 from audit.replays.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
@@ -208,6 +209,7 @@ class TorchNoise(TorchDispatchMode):
             return False
         if self.recording.public_seeds is not None:
             return f"torch {seed}" not in self.recording.public_seeds
+        follow_seeds(self.recording, [self.recording.drawn_seeds.get(repr(seed), "")])
         return seed == _SEED + self.recording.seed or repr(seed) in self.recording.drawn_seeds
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -224,7 +226,9 @@ class TorchNoise(TorchDispatchMode):
         self.coins.append((terms, answer.detach().clone()))
         named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)}
         is_wide = int(named.get("high", _FEWEST_SEEDS)) - int(named.get("low", 0)) >= _FEWEST_SEEDS
-        if not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS and is_wide:
+        if "randint" in func._schema.name and is_wide:  # loaders of batches draw seeds by random_, which nothing may use
+            keep_seeds(self.recording, answer.flatten()[:_MOST_SEEDS].tolist())
+        elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS and is_wide:
             self.recording.drawn_seeds.update((repr(number), "") for number in answer.flatten().tolist())
         elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
             self._few_seeds.update(answer.flatten().tolist())

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import audit
-from audit.replays import decisions
+from audit.replays import decisions, ranges
 from audit.replays.check import ReplayVerdict
 from audit.replays.claims import ReplayClaim
+from audit.replays.recording import NoiseRows
 from audit.replays.run import Program
 from tests.replay.corpus import clip
 
@@ -182,6 +184,15 @@ def _digest(d: Any) -> int:
     return int.from_bytes(hashlib.sha256(np.asarray(d).tobytes()).digest()[:16], "big")
 
 
+def _beside(d: Any, rng: Any, leaks: Any) -> tuple[float, int]:
+    return _noisy(d, rng), len(d) if leaks else 0
+
+
+def _seed_that_decides(d: Any, rng: Any) -> tuple[float, int]:
+    seed = int(rng.integers(2**40))
+    return _of_a_seed(seed, d), len(d) if seed < 100 else 0
+
+
 WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "half the noise from a hundred records on": lambda d, r: clip(d).sum() + r.laplace(0, 10 if len(d) < 100 else 5),
     "one value counts a thousand": lambda d, r: _noisy(d, r, clip(d).sum() + 1000 * np.any(clip(d) == 7.25)),
@@ -216,6 +227,21 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "written by another shape": lambda d, r: _written_by(lambda out: [out.reshape(4)[:2]], d, r),
     "written, read by a slice": _read_by_a_view,
     "one normal draw, and its two coordinates": _polar_and_a_third,
+    "one number of many": lambda d, r: _beside(d, r, r.integers(10**12) == 0),
+    "one number of many, of Python": lambda d, r: _beside(d, r, random.randrange(10**9) == 5),
+    "one of many numbers of torch": lambda d, r: _beside(d, r, torch.randint(10**9, (1,)).item() == 0),
+    "a seed that decides": _seed_that_decides,
+    "noise rounded, far out": lambda d, r: _beside(d, r, int(r.exponential()) > 25),
+    "noise rounded, at a computed number": lambda d, r: _beside(d, r, int(r.exponential()) >= 5 * len("123456789") - 5),
+    "noise rounded in Python, far out": lambda d, r: _beside(d, r, int(random.expovariate(1.0)) > 25),
+    "noise rounded of other laws": lambda d, r: _beside(d, r, int(r.gumbel()) > 25 or round(r.logistic()) < -25),
+    "a whole number of noise": lambda d, r: _beside(d, r, int(r.geometric(0.5)) == 30),
+    "an inverse transform, far out": lambda d, r: _beside(d, r, int(-math.log(r.random())) > 30),
+    "one of several, rounded": lambda d, r: _beside(d, r, np.floor(r.exponential(size=5))[3] > 20),
+    "text of noise, after other noise": lambda d, r: _beside(
+        d, r, len(f"{r.exponential():.0f}") > 1 and str(r.exponential())[:2] == "27"
+    ),
+    "beyond thirty scales": lambda d, r: _beside(d, r, r.exponential() > 35),
     "a public sequence of seeds": lambda d, r: _of_a_seed(np.random.SeedSequence(2**127 - 1), d),
     "a seed of the data": lambda d, r: _of_a_seed(np.random.PCG64(_digest(d)), d),
 }
@@ -266,6 +292,13 @@ RIGHT: dict[str, tuple[Callable[[Any, Any], Any], str, float]] = {
         lambda d, r: [int(x > 0.5) if r.random() < 5 / 9 else int(r.integers(4)) for x in d], "bits", math.log(6),
     ),
     "permute and flip": (_permute_and_flip, "numbers", 1.0),
+    "a drawn seed of several numbers": (lambda d, r: _of_a_seed(r.integers(2**32, size=4), d), "numbers", 1.0),
+    "bits as a seed": (lambda d, r: _of_a_seed(random.getrandbits(64), d), "numbers", 1.0),
+    "whole noise by int": (
+        lambda d, r: round(clip(d).sum()) + int(r.geometric(1 - math.exp(-0.1))) - int(r.geometric(1 - math.exp(-0.1))),
+        "bits",
+        1.0,
+    ),
     "a child of a fresh seed": (lambda d, r: _of_a_seed(np.random.SeedSequence().spawn(1)[0], d), "numbers", 1.0),
     "fresh bits": (lambda d, r: _of_a_seed(np.random.PCG64(), d), "numbers", 1.0),
     "a copy altered in place": (lambda d, r: operator.iadd(r.laplace(0, 10, 1).copy(), clip(d).sum()), "numbers", 1.0),
@@ -293,6 +326,38 @@ def test_right_programs_are_proved(name: str) -> None:
     claim = {"mu": 1.0} if name.startswith(("polar", "noise of numpy")) else {"epsilon": epsilon}
     report = _replay(run, kind, "replace_one" if kind == "bits" else "add_remove", **claim)
     assert report.verdict is ReplayVerdict.PROVED, str(report)
+
+
+def _leak_in_rare_outcomes(chance: float, count: int, d: Any, rng: Any) -> float:
+    for _ in range(count):
+        if rng.random() < chance:
+            return float(len(d))
+    return float(len(d) + rng.laplace(0, 1 / 0.9))
+
+
+@pytest.mark.parametrize(("count", "is_proved"), [(1, True), (2, True), (3, False), (50, False)])
+def test_rare_outcomes_that_leak_are_added_up_and_counted_towards_delta(count: int, is_proved: bool) -> None:
+    report = audit.replay(
+        lambda d, r: _leak_in_rare_outcomes(4e-6, count, d, r),
+        [(np.arange(5.0), np.arange(6.0))],
+        epsilon=1.0,
+        delta=1e-5,
+        sampling_seconds=0,
+    )
+    assert (report.verdict is ReplayVerdict.PROVED) == is_proved
+    assert f"probability {count * 4e-6:.3g}" in report.worst.reason
+
+
+def test_the_chance_of_another_outcome_is_exact_for_one_draw_or_normal_ones_and_a_bound_for_more() -> None:
+    rows = NoiseRows(
+        value=np.array([-5.0, 5.0, -5.0, -5.0]),
+        index=np.array([[0, 0], [0, 0], [2, 3], [0, 1]]),
+        weight=np.array([[2.0, 0.0], [-2.0, 0.0], [0.6, 0.8], [1.0, 1.0]]),
+    )
+    chances = ranges.other_chances(["laplace", "laplace", "normal", "normal"], rows, np.array([0, 1, 0, 0]))
+    assert chances[:3] == pytest.approx([math.exp(-2.5) / 2, math.exp(-2.5) / 2, stats.norm.sf(5.0)])
+    assert chances[3] >= math.exp(-5.0) * (2 + 5.0) / 4  # of the sum of two Laplace draws
+    assert ranges.other_chances(["derived"] * 4, rows, np.array([0, 1, 0, 0])).tolist() == [1.0] * 4
 
 
 def test_responses_that_lie_too_seldom_are_refuted_by_the_law_of_all_decisions() -> None:
