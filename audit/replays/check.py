@@ -13,7 +13,7 @@ from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences
 from audit.replays.decisions import decided_loss, enumerated_loss
 from audit.replays.impossible import impossible_outputs
-from audit.replays.paths import OutcomeLedger, far_paths, near_decisions
+from audit.replays.paths import OutcomeLedger, between_thresholds, far_paths, near_decisions
 from audit.replays.recording import CHOICE, EVENT, Recording, Schedule
 from audit.replays.run import Program, ProgramRun
 
@@ -120,6 +120,7 @@ def _replays(
         yield first[-1]
     if earlier:  # noise kept to the end tells which comparisons the data can change
         yield from near_decisions(program, earlier[0], first)
+    yield from between_thresholds(program, first[0])
     inside = [entry for entry in first[0].recording.releases if not entry.at_return]  # without one, no draw decides a path
     if program.seconds <= _SLOW and inside and len(first[0].recording.releases) > 1:
         yield from far_paths(program, pair, first[0], claim)

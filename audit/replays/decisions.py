@@ -4,6 +4,7 @@ The same output may come from other coins on the neighbour, which a replay of eq
 enumerated: all of them, or, since coins that the data do not move may be held fixed, a few in a row (docs/theory/replay.md).
 """
 
+import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -149,11 +150,18 @@ def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: i
             if len(names) != 1 or names[0] in draws or not unit_laws.is_known(recording.laws[names[0]]):
                 return None
             draws.add(names[0])
-            row = entry.rows.value[i : i + 1], np.zeros(1), entry.rows.weight[i][used], ("", [recording.laws[names[0]]])
-            logs.append(np.array([event_probability.log_all_above(*row, np.array([sign])) for sign in (-1.0, 1.0)]))
+            weight = float(entry.rows.weight[i][used][0])
+            logs.append(_comparison_logs(recording.laws[names[0]], float(entry.rows.value[i]), weight))
             results.append(int(output))
     atoms = {name: _text(atom) for name, atom in run.atoms if not name.startswith("data")}
     return DecisionPath(atoms=atoms, outcomes=tuple(results), logs=tuple(logs))
+
+
+@functools.lru_cache(maxsize=4096)
+def _comparison_logs(law: str, value: float, weight: float) -> Array:
+    """Return the log probabilities that `value + weight * draw` is not above 0, and that it is."""
+    row = np.array([value]), np.zeros(1), np.array([weight]), ("", [law])
+    return np.array([event_probability.log_all_above(*row, np.array([sign])) for sign in (-1.0, 1.0)])
 
 
 def _text(atom: Any) -> str:

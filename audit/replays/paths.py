@@ -22,6 +22,7 @@ _OUTCOMES = 12  # comparisons with an outcome that is changed, one at a time
 _FEW_RUNS = 12  # with another outcome, of each pair
 _MOST_NUMBERS = 8  # in the code, at which numbers are released
 _AROUND = ((0, -1), (0, 0), (0, 1), (1, 1), (-1, -1))  # steps from them and sides: just beyond them, before and after rounding
+_MOST_INTERVALS = 24  # between numbers at which comparisons flip
 _MOST_ROWS = 64  # released at once, that are moved together
 _LEANS = 6  # numbers in the code that all choices take as their outcome
 Runs = tuple[Recording, Recording]
@@ -93,6 +94,38 @@ def near_decisions(program: Program, late: Attempt, early: list[Attempt]) -> lis
             if not replays[-1].comparison.is_clean:
                 return replays
     return replays
+
+
+def between_thresholds(program: Program, attempt: Attempt) -> Iterator[Attempt]:
+    """Yield replays with one draw put between each two numbers at which comparisons by it alone flip, on either data set.
+
+    Several comparisons with one draw have few joint outcomes, and one of them may be impossible on the neighbour.
+    """
+    queue, tried = [attempt], set[tuple[int, float]]()
+    while queue:
+        attempt = queue.pop(0)
+        first, flips = attempt.recording, dict[int, set[float]]()
+        for run in attempt.runs:
+            for draw, threshold in _own_thresholds(run.recording):
+                flips.setdefault(draw, set()).add(round(threshold, 9))
+        for draw, thresholds in flips.items():
+            limits = np.sort(np.clip([*thresholds, *(limits := ends(first.laws[draw]) or (0.0, 0.0))], *limits))
+            for point in ((limits[1:] + limits[:-1])[limits[1:] > limits[:-1]] / 2).tolist() if len(thresholds) > 2 else ():
+                if (draw, point) in tried or len(tried) == _MOST_INTERVALS:
+                    continue
+                tried.add((draw, point))
+                recording = Recording(seed=first.seed, schedule=first.schedule, chosen=first.chosen | {draw: point})
+                queue.append(replay(program, attempt.sides, program.run(attempt.sides[0], recording)))
+                yield queue[-1]
+
+
+def _own_thresholds(recording: Recording) -> Iterator[tuple[int, float]]:
+    """Yield the draw of each comparison by one draw alone, and the value of it at which the comparison flips."""
+    for entry in recording.releases:
+        for row in np.flatnonzero((entry.rows.weight != 0).sum(axis=1) == 1).tolist() if entry.kind == EVENT else ():
+            crossing = _threshold(recording, entry.rows, row)
+            if crossing is not None:
+                yield crossing
 
 
 def far_paths(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim) -> list[Attempt]:

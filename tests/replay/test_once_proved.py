@@ -227,6 +227,7 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
     "written by another shape": lambda d, r: _written_by(lambda out: [out.reshape(4)[:2]], d, r),
     "written, read by a slice": _read_by_a_view,
     "one normal draw, and its two coordinates": _polar_and_a_third,
+    "thresholds of one draw": lambda d, r: [bool(np.sum(clip(d) > t) >= 3 + z) for z in [r.laplace(0, 1)] for t in range(6)],
     "one number of many": lambda d, r: _beside(d, r, r.integers(10**12) == 0),
     "one number of many, of Python": lambda d, r: _beside(d, r, random.randrange(10**9) == 5),
     "one of many numbers of torch": lambda d, r: _beside(d, r, torch.randint(10**9, (1,)).item() == 0),
