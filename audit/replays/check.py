@@ -101,12 +101,11 @@ def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, nam
     accusation, runs = _accuse(program, attempts, claim)
     if accusation is not None:
         return _refutation(name, pair, runs, accusation)
-    if left_open is not None:
-        return left_open
     best = min(attempts, key=lambda attempt: attempt.size(claim))
     is_followed = program.is_followed(best.sides[0]) and not best.comparison.gaps
     is_followed = is_followed and not hides_randomness(program, best.sides[0], best.recording.schedule)
-    return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
+    verdict = ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED
+    return left_open or _result(name, pair, best, claim, verdict)
 
 
 def _replays(

@@ -210,7 +210,7 @@ def _path_to(
 def _chances(recording: Recording, entry: ReleaseEntry) -> Array:
     """Return the probability of each option of a choice, and of a comparison at most that of the other outcome of each row."""
     if entry.log_probabilities is not None:
-        return np.exp(entry.log_probabilities - np.logaddexp.reduce(entry.log_probabilities))
+        return np.asarray(np.exp(entry.log_probabilities - np.logaddexp.reduce(entry.log_probabilities)))
     return other_chances(recording.laws, entry.rows, np.ravel(entry.output))
 
 
@@ -242,7 +242,7 @@ class OutcomeLedger:
 
     def replays(self, program: Program, base: Attempt, claim: ReplayClaim, seconds: float | None = None) -> Iterator[Attempt]:
         """Yield replays of a pair with other outcomes than any path had before: a few, or as many as there is time for."""
-        schedule, seed = base.recording.schedule, base.recording.seed
+        seed = base.recording.seed
         self.rare_outcomes, self._own_visits, self._leaks, self._masses = {}, set(), set(), []
         late = program.record(base.sides[0], seed, Schedule.LATE).recording
         for recording in dict.fromkeys((late, *(run.recording for run in base.runs))):

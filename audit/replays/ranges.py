@@ -77,4 +77,4 @@ def other_chances(all_laws: Sequence[str], rows: NoiseRows, outputs: Array) -> A
             far = margin[:, None] / weight
             chances = np.exp(np.where(weight > 0, unit_laws.log_above(law, far), unit_laws.log_below(law, far)))
             total = total + np.where(weight == 0, 0.0, chances).sum(axis=1)
-    return np.minimum(np.nan_to_num(total, nan=1.0), 1.0)
+    return np.asarray(np.minimum(np.nan_to_num(total, nan=1.0), 1.0))
