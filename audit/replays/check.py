@@ -136,15 +136,15 @@ def _without_rare_outcomes(
     program: Program, pair: tuple[Any, Any], replays: list[Attempt], claim: ReplayClaim, name: str
 ) -> PairResult:
     """Return the result of replays that pass: what outcomes that are not private take of delta is left to the loss no more."""
-    omitted = program.outcomes.omitted
-    rest = claim if not omitted else replace(claim, delta=max(claim.delta - omitted, 0.0))
+    mass = program.outcomes.rare_mass
+    rest = claim if not mass else replace(claim, delta=max(claim.delta - mass, 0.0))
     worst = max(replays, key=lambda attempt: attempt.size(rest))
-    is_proved = omitted <= claim.delta and worst.passes(rest)
+    is_proved = mass <= claim.delta and worst.passes(rest)
     result = _result(name, pair, worst, rest, ReplayVerdict.PROVED if is_proved else ReplayVerdict.BOUND)
-    if not omitted:
+    if not mass:
         return result
-    reason = f"outcomes of decisions of probability {omitted:.3g} are not private and count towards delta"
-    return replace(result, reason=reason, exact=False, loss=result.loss if omitted <= claim.delta else math.inf)
+    reason = f"outcomes of decisions of probability {mass:.3g} are not private and count towards delta"
+    return replace(result, reason=reason, exact=False, loss=result.loss if mass <= claim.delta else math.inf)
 
 
 def try_all_outcomes(program: Program, results: list[PairResult], claim: ReplayClaim, seconds: float) -> PairResult | None:

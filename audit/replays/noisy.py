@@ -61,7 +61,7 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def is_whole_noise(self) -> bool:
-        """Whether it is one draw, or some, of laws on whole numbers and nothing else."""
+        """True for draws of laws on whole numbers and nothing else."""
         laws = {self.recording.laws[i] for i in self.index[self.weight != 0].tolist()}
         is_whole = not (self.weight % 1).any() and not (self.value % 1).any()
         return self.pure and self.size == 1 and is_whole and all(law.startswith("geometric ") for law in laws)

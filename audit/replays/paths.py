@@ -101,7 +101,7 @@ def between_thresholds(program: Program, attempt: Attempt) -> Iterator[Attempt]:
 
     Several comparisons with one draw have few joint outcomes, and one of them may be impossible on the neighbour.
     """
-    queue, tried = [attempt], set[tuple[int, float]]()
+    queue, history = [attempt], set[tuple[int, float]]()
     while queue:
         attempt = queue.pop(0)
         first, flips = attempt.recording, dict[int, set[float]]()
@@ -111,9 +111,9 @@ def between_thresholds(program: Program, attempt: Attempt) -> Iterator[Attempt]:
         for draw, thresholds in flips.items():
             limits = np.sort(np.clip([*thresholds, *(limits := ends(first.laws[draw]) or (0.0, 0.0))], *limits))
             for point in ((limits[1:] + limits[:-1])[limits[1:] > limits[:-1]] / 2).tolist() if len(thresholds) > 2 else ():
-                if (draw, point) in tried or len(tried) == _MOST_INTERVALS:
+                if (draw, point) in history or len(history) == _MOST_INTERVALS:
                     continue
-                tried.add((draw, point))
+                history.add((draw, point))
                 recording = Recording(seed=first.seed, schedule=first.schedule, chosen=first.chosen | {draw: point})
                 queue.append(replay(program, attempt.sides, program.run(attempt.sides[0], recording)))
                 yield queue[-1]
@@ -194,14 +194,14 @@ def _flip(recording: Recording, place: int, row: int) -> dict[str, Any] | None:
         return _path_to(recording, outcomes=[*outcomes, 1 - int(np.ravel(entry.output)[row])])
     draw, threshold = crossing
     value = value_beyond(recording.laws[draw], threshold, 1 if threshold > recording.draws[draw] else -1)
-    return None if value is None else _path_to(recording, place, chosen={draw: value})
+    return None if value is None else _path_to(recording, place, draws={draw: value})
 
 
 def _path_to(
-    recording: Recording, place: int = 0, chosen: dict[int, float] | None = None, outcomes: list[int] | None = None
+    recording: Recording, place: int = 0, draws: dict[int, float] | None = None, outcomes: list[int] | None = None
 ) -> dict[str, Any]:
     """Return what leads along a path to one of its releases, and makes that come out otherwise."""
-    terms: dict[str, Any] = {"lean": recording.lean, "tail": recording.tail, "chosen": recording.chosen | (chosen or {})}
+    terms: dict[str, Any] = {"lean": recording.lean, "tail": recording.tail, "chosen": recording.chosen | (draws or {})}
     if outcomes is None and recording.outcomes is not None:
         outcomes = _outcomes(recording, place)
     return terms if outcomes is None else terms | {"outcomes": outcomes}
@@ -235,7 +235,7 @@ class OutcomeLedger:
         self._leans = [0, -1, *sorted(self._likely)[:_LEANS]]
 
     @property
-    def omitted(self) -> float:
+    def rare_mass(self) -> float:
         """The probability of outcomes with at most delta each that are not private or not tried, on the worst path tried."""
         keys = self._leaks | self.rare_outcomes.keys()
         return max((sum(mass for key, mass in path.items() if key in keys) for path in self._masses), default=0.0)
@@ -282,17 +282,17 @@ class OutcomeLedger:
             outputs = np.ravel(entry.output).astype(int).tolist()
             for output in outputs:
                 self._take((site, output))
-            others = [1 - output for output in outputs] if entry.kind == EVENT else self._options(entry, chances)
-            for i, other in enumerate(others):
-                chance, key = 1.0 if chances is None else float(chances[other if is_choice else i]), (site, other)
+            options = [1 - output for output in outputs] if entry.kind == EVENT else self._options(entry, chances)
+            for i, option in enumerate(options):
+                chance, key = 1.0 if chances is None else float(chances[option if is_choice else i]), (site, option)
                 if chance <= claim.delta:
                     masses[key] = masses.get(key, 0.0) + chance
                 group = rare if chance <= claim.delta else new
-                seen = self._own_visits if group is rare else self._visits
-                if is_copy or key in group or key in seen or key in self.open_outcomes:
+                visits = self._own_visits if group is rare else self._visits
+                if is_copy or key in group or key in visits or key in self.open_outcomes:
                     continue
-                option = [*_outcomes(recording, place), other]
-                terms = _path_to(recording, outcomes=option) if is_choice else _flip(recording, place, i)
+                path = [*_outcomes(recording, place), option]
+                terms = _path_to(recording, outcomes=path) if is_choice else _flip(recording, place, i)
                 group |= {} if terms is None else {key: terms}
         self._masses += [masses] if masses else []
         self.open_outcomes = new | self.open_outcomes  # what has just been reached comes first
@@ -324,12 +324,12 @@ class OutcomeLedger:
             if key in self._visits or key in self.open_outcomes:
                 continue
             self._visits.add(key)
-            shifted, chosen = replace(rows, value=rows.value - (point or 0.0)), dict[int, float]()
-            for draw, threshold in filter(None, (_threshold(recording, shifted, row) for row in range(count))):
+            from_point, draws = replace(rows, value=rows.value - (point or 0.0)), dict[int, float]()
+            for draw, threshold in filter(None, (_threshold(recording, from_point, row) for row in range(count))):
                 law = recording.laws[draw]
                 value = value_beyond(law, threshold, side) if point is not None else (ends(law) or (0.0, 0.0))[(side + 1) // 2]
-                chosen |= {} if value is None else {draw: value}
-            targets |= {key: _path_to(recording, place, chosen)} if chosen else {}
+                draws |= {} if value is None else {draw: value}
+            targets |= {key: _path_to(recording, place, draws)} if draws else {}
         return targets
 
     def _take(self, key: Key) -> None:
