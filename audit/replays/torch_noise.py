@@ -202,6 +202,7 @@ class TorchNoise(TorchDispatchMode):
     def _is_secret(self, generator: torch.Generator | None) -> bool:
         """Note the seed that noise is drawn by; False if every run has it: then the numbers are constants."""
         seed = (torch.default_generator if generator is None else generator).initial_seed()
+        follow_seeds(self.recording, [self.recording.drawn_seeds.get(repr(seed), "")])
         if self.recording.seeds[-1:] != [f"torch {seed}"]:
             self.recording.seeds.append(f"torch {seed}")
         if seed in self._few_seeds:
@@ -209,7 +210,6 @@ class TorchNoise(TorchDispatchMode):
             return False
         if self.recording.public_seeds is not None:
             return f"torch {seed}" not in self.recording.public_seeds
-        follow_seeds(self.recording, [self.recording.drawn_seeds.get(repr(seed), "")])
         return seed == _SEED + self.recording.seed or repr(seed) in self.recording.drawn_seeds
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
