@@ -1,18 +1,15 @@
 """Where the laws of draws end for all that a generator gives, and how likely the other outcome of a comparison is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from audit.stats import unit_laws
 
-if TYPE_CHECKING:
-    from audit.replays.recording import Array, NoiseRows
+Array = unit_laws.Array
 
 GRAIN = 2.0**-53  # of what generators draw from 0 to 1: nothing is drawn inside a narrower range
 _LEAST_TAIL = math.exp(-45.0)  # no generator of 53 bits draws an exponential farther out than 44.4 scales
@@ -58,8 +55,13 @@ def value_beyond(law: str, threshold: float, side: int) -> float | None:
     return float(threshold + side * min(1e-7 * (1 + abs(threshold)), room / 2)) if room > GRAIN else None
 
 
-def other_chances(all_laws: Sequence[str], rows: NoiseRows, outputs: Array) -> Array:
+def other_chances(all_laws: Sequence[str], rows: Any, outputs: Array) -> Array:
     """Return an upper bound of the probability that each row, which is above 0 if its output is true, is not so, `(m,)`.
+
+    Args:
+        all_laws: of the base draws.
+        rows: noisy numbers (`audit.replays.recording.NoiseRows`).
+        outputs: `(m,)`.
 
     Guarantee: if a sum of k draws crosses a threshold t, one of them crosses t / k.
     """
