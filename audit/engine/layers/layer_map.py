@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.layers import attention
+from audit.engine.layers import attention, recurrent
 from audit.engine.layers.convolution import convolution_layer
 from audit.engine.layers.layers import LinearLayer, Tape
 from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer
@@ -16,6 +17,20 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 _PLAIN = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.PReLU)
 
+_MAKERS: Mapping[type[nn.Module], Callable[..., nn.Module]] = {
+    nn.MultiheadAttention: attention.AttentionLayer,
+    nn.Conv1d: convolution_layer,
+    nn.Conv2d: convolution_layer,
+    nn.Embedding: LookupLayer,
+    **dict.fromkeys(recurrent.KINDS, recurrent.RecurrentLayer),
+    **dict.fromkeys(recurrent.CELLS, recurrent.CellLayer),
+}
+# what has a rule if its attributes allow it
+_COVERS: Mapping[type[nn.Module], Callable[[Any], bool]] = {
+    nn.MultiheadAttention: attention.covers,
+    **dict.fromkeys(recurrent.KINDS, recurrent.covers),
+}
+
 
 def has_rule(module: nn.Module) -> bool:
     """True if `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
@@ -24,28 +39,24 @@ def has_rule(module: nn.Module) -> bool:
         return module.padding_mode == "zeros" and not even_same_padding
     if type(module) is nn.Embedding:
         return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
-    if type(module) is nn.MultiheadAttention:
-        return attention.covers(module)
+    if type(module) in _COVERS:
+        return _COVERS[type(module)](module)
     if type(module) in BATCH_NORMS:
         return not module.training and module.running_mean is not None
     if type(module) in INSTANCE_NORMS:
         return module.running_mean is None
-    return type(module) in _PLAIN
+    return type(module) in (*_PLAIN, *recurrent.CELLS)
 
 
 def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
     """The layer that does for N models what `plain`, which must be `has_rule`, does for one."""
-    match plain:
-        case nn.Linear():
-            return LinearLayer(plain.out_features, tape, values, slots)
-        case nn.MultiheadAttention():
-            return attention.AttentionLayer(plain, tape, values, slots)
-        case nn.Conv1d() | nn.Conv2d():
-            return convolution_layer(plain, tape, values, slots)
-        case nn.Embedding():
-            return LookupLayer(plain, tape, values, slots)
-        case nn.PReLU():
-            return SlopeLayer(tape, values, slots)
+    make = _MAKERS.get(type(plain))
+    if make is not None:
+        return make(plain, tape, values, slots)
+    if isinstance(plain, nn.Linear):
+        return LinearLayer(plain.out_features, tape, values, slots)
+    if isinstance(plain, nn.PReLU):
+        return SlopeLayer(tape, values, slots)
     if type(plain) in (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, *BATCH_NORMS, *INSTANCE_NORMS):
         channels_first = type(plain) not in (nn.LayerNorm, nn.RMSNorm)
         return ScaleLayer(_normalisation(plain, values), channels_first, tape, values, slots)
