@@ -76,8 +76,8 @@ class RecurrentLayer(nn.Module):
         input_gates = inward(sequence).unbind(1)  # of all times at once
         state = tuple(start) or (input_gates[0].new_zeros(len(sequence), self.hidden_size),) * (2 if self.mode == "LSTM" else 1)
         outputs = []
-        for now in reversed(input_gates) if backwards else input_gates:
-            state = _next_state(self.mode, now, onward(state[0]), state)
+        for gates in reversed(input_gates) if backwards else input_gates:
+            state = _next_state(self.mode, gates, onward(state[0]), state)
             outputs.append(state[0])
         return torch.stack(outputs[::-1] if backwards else outputs, 1), state
 
