@@ -1,6 +1,6 @@
 """Every row of the table of speeds in docs/evidence/speed.md, in one run: ours beside Opacus and beside `vmap(vmap(grad))`.
 
-    python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama,gru] [--repeats 3]
+    python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama,gru,scan] [--repeats 3]
 
 Under ten minutes on two quiet cores; `--quick` shows if all rows run. CPU seconds of this process for a step of
 one model, without the set-up of a training (one of no steps is taken off ours); medians of repeats in which all sides take
@@ -165,7 +165,7 @@ def rows(quick: bool) -> dict[str, Row]:
                 job=make_job({"factory": f"sequence_models:{kind}"}, True, 4, 32, 24),
                 loop_models=1, goals={"Opacus": 1.5, "vmap": 1.1}, anchors=(4,),
             )
-            for kind in ("MinGpt", "Llama", "Gru")
+            for kind in ("MinGpt", "Llama", "Gru", "Scan")
         },
     }  # fmt: skip
 
@@ -248,7 +248,7 @@ def cliff(repeats: int, quick: bool) -> None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama,gru")
+    parser.add_argument("--rows", default="mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama,gru,scan")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true")

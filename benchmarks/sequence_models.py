@@ -1,4 +1,4 @@
-"""Models as users write them, on the 28 rows of an image: a small GPT with looked-up positions, blocks of LLaMA, a GRU."""
+"""Models as users write them, on the rows of an image: a GPT with looked-up positions, blocks of LLaMA, a GRU, a bare scan."""
 
 from __future__ import annotations
 
@@ -97,5 +97,22 @@ class Gru(nn.Module):
             candidate = torch.tanh(new + torch.sigmoid(reset + old_reset) * old_new)
             share = torch.sigmoid(update + old_update)
             state = (1 - share) * candidate + share * state
+        scores: Tensor = self.head(state)
+        return scores
+
+
+class Scan(nn.Module):
+    """A recurrence of bare parameters."""
+
+    def __init__(self, width: int = 48) -> None:
+        super().__init__()
+        self.inward, self.onward = nn.Parameter(0.1 * torch.randn(28, width)), nn.Parameter(0.1 * torch.randn(width, width))
+        self.shift, self.head = nn.Parameter(torch.zeros(width)), nn.Linear(width, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows = images.squeeze(1) @ self.inward
+        state = rows.new_zeros(len(rows), rows.shape[-1])
+        for time in range(28):
+            state = torch.tanh(rows[:, time] + state @ self.onward + self.shift)
         scores: Tensor = self.head(state)
         return scores

@@ -1,4 +1,4 @@
-"""Recurrent layers of N models, and linear layers that are used at each time, beside torch's own on each record."""
+"""Layers and bare matrices that N models use at each time of a sequence, beside torch's own on each record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from audit.engine.gradients.clipping import Clip, Rows, stacked_state
 from audit.engine.gradients.dispatch import loop_reason, model_gradients
@@ -57,6 +58,26 @@ class Repeated(nn.Module):
         for time in range(TIMES):
             state = torch.tanh(self.inner(state) + hidden[:, time] + self.other(state) + self.tied(hidden[:, time]))
         scores: Tensor = self.last(state)
+        return scores
+
+
+class Scan(nn.Module):
+    """Bare matrices, biases, scales and positions beside activations of two and of three axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inward, self.onward, self.outward = (nn.Parameter(torch.randn(shape)) for shape in [(3, 4), (4, 4), (3, 4)])
+        self.shift, self.scale, self.places = (nn.Parameter(torch.randn(shape)) for shape in [(4,), (4,), (1, TIMES, 4)])
+        self.answer, self.factor = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.ones(()))
+        self.mask = nn.Parameter(torch.eye(4), requires_grad=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = inputs @ self.inward * self.scale + self.places
+        state = hidden[:, 0]
+        for time in range(TIMES):
+            state = torch.tanh(hidden[:, time] + torch.matmul(state, self.onward) + self.shift - self.scale * state) @ self.mask
+        state = F.linear(state, self.onward, self.shift) * self.factor
+        scores: Tensor = F.linear(state, self.outward, bias=self.answer)
         return scores
 
 
@@ -121,6 +142,11 @@ def test_gradients_of_recurrent_layers_are_those_of_each_record(body: str) -> No
 )
 def test_gradients_of_cells_are_those_of_each_record(cell: nn.RNNCellBase) -> None:
     beside_loop(Walk(cell))
+
+
+def test_gradients_of_bare_matrices_are_those_of_each_record() -> None:
+    torch.manual_seed(3)
+    beside_loop(Scan())
 
 
 def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() -> None:

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layers.bare_parameters import BareLayer, holds_bare_parameters, replace_parameters
+from audit.engine.layers.join_uses import join_uses
 from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_random_layers
-from audit.engine.layers.layers import EnsembleLayer, Tape, Use, merge_uses
+from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.layers.layers_elementwise import LookupLayer
 from audit.engine.layers.modes import Modes
 from audit.engine.layers.short_products import round_to_eleven_bits
@@ -201,7 +202,7 @@ class TapeGradients:
         for use, _ in used_signals:
             if use.inputs.is_floating_point():
                 use.inputs = self._short(use.inputs)
-        used_signals = merge_uses(used_signals, rows.mask.shape[1])
+        used_signals = join_uses(used_signals, rows.mask.shape[1])
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _short(self, values: Tensor) -> Tensor:

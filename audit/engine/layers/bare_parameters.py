@@ -1,8 +1,11 @@
-"""Parameters that a module of a user's own uses outside of any layer: class tokens, positions, scales, gates.
+"""Parameters that a module of a user's own uses outside of any layer: class tokens, positions, scales, gates, matrices.
 
 While such a module runs on N models, it sees in the place of the parameter a tensor with a row per record, which holds the
-values of the record's model. So the derivative by it is each record's gradient, whatever the module does with it.
+values of the record's model. So the derivative by it is each record's gradient, whatever the module does with it. Products of
+records with a matrix are those of a linear layer.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from audit.engine.layers.layers import EnsembleLayer, Tape, UncoveredUse, Use
+from audit.engine.layers.batched_matmul import add_outer
+from audit.engine.layers.layers import EnsembleLayer, LinearLayer, MatrixLayer, Tape, UncoveredUse, Use
 from audit.engine.parameter_layout import Slot
 
 
@@ -22,6 +27,10 @@ class BareLayer(EnsembleLayer):
         if values.dim() == 1:  # a single number
             values, slot = values.unsqueeze(1), None if slot is None else replace(slot, shape=torch.Size([1]))
         super().__init__(tape, {"value": values}, {} if slot is None else {"value": slot})
+        self.products: dict[bool, MatrixLayer] = {}
+        if values.dim() == 3 and values.shape[1] > 1:
+            own, places = {"weight": values}, {} if slot is None else {"weight": slot}
+            self.products = {False: BareProduct(tape, own, places), True: LinearLayer(values.shape[1], tape, own, places)}
 
     def spread(self, axes: int) -> Tensor:
         """Return the values for every record, `(N * rows, ...)`, to be used beside activations with so many axes.
@@ -31,14 +40,85 @@ class BareLayer(EnsembleLayer):
         values = self.values["value"]
         models, shape = values.shape[0], values.shape[1:]
         has_place = len(shape) > 1 and shape[0] == 1
-        shape = shape[1:] if has_place else torch.Size((*(1,) * (axes - 1 - len(shape)), *shape))
+        shape = shape[1:] if has_place else shape
+        wide = shape if has_place else (*(1,) * (axes - 1 - len(shape)), *shape)
         rows = self.tape.batch // models
-        spread = self.tape.factor(values).reshape(models, 1, *shape).expand(models, rows, *shape).flatten(0, 1)
-        return self.tape.record(self, spread.new_zeros(models, rows, 1), spread) if self.slots else spread
+        spread = self.tape.factor(values).reshape(models, 1, *wide).expand(models, rows, *wide).flatten(0, 1)
+        spread = self.tape.record(self, spread.new_zeros(models, rows, 1), spread) if self.slots else spread
+        return BareValue.of(spread, shape, self)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         views = signal.reshape(self.tape.models, rows, -1, *self.slots["value"].shape)  # of each record
         return {"value": views.sum(2)}
+
+
+class BareProduct(MatrixLayer):
+    """Products of records with a matrix `(columns, outputs)` of N models."""
+
+    joins_uses = True
+
+    def __init__(self, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = values["weight"].shape[2]
+
+    def weight_rows(self) -> Tensor:
+        return self.values["weight"].transpose(1, 2)
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        return gradient.transpose(-1, -2)
+
+    def _add_weight(self, signal: Tensor, columns: Tensor, total: Tensor, *, by_factors: bool) -> None:
+        with self.tape.short_kernels():
+            for part in self.tape.parts(signal, by_factors=by_factors):
+                add_outer(self.slots["weight"].view(total), columns, part)
+
+    def forward(self, records: Tensor) -> Tensor:
+        """`records` `(N * rows, ..., columns)` times the matrix."""
+        folded = records.reshape(self.tape.models, -1, records.shape[-1])
+        return self.product(folded).view(*records.shape[:-1], self.outputs)
+
+
+class BareValue(Tensor):
+    """A parameter spread over the records, in a shape that each operation's other operand asks for."""
+
+    shape_of_one: torch.Size
+    layer: BareLayer
+
+    @classmethod
+    def of(cls, spread: Tensor, shape: torch.Size, layer: BareLayer) -> BareValue:
+        """Return `spread`, which holds a value of `shape` for each record, as one of these."""
+        value = spread.as_subclass(cls)
+        value.shape_of_one, value.layer = shape, layer
+        return value
+
+    def beside(self, other: object) -> Tensor:
+        """Return the values for an operation with activations `(N * rows, ...)`, of as many axes; else as they are."""
+        plain = self.as_subclass(Tensor)
+        if type(other) is not Tensor or other.dim() <= len(self.shape_of_one) or len(other) != len(plain):
+            return plain
+        return plain.reshape(len(plain), *(1,) * (other.dim() - 1 - len(self.shape_of_one)), *self.shape_of_one)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():
+            if function in _PRODUCTS and len(args) > 1 and _are_records(args[0], args[1]):
+                product = args[1].layer.products[function is F.linear](args[0])
+                bias = args[2] if len(args) > 2 else options.get("bias")
+                return product if bias is None else product + (bias.beside(product) if isinstance(bias, cls) else bias)
+            if len(args) == 2:
+                args = tuple(arg.beside(args[1 - place]) if isinstance(arg, cls) else arg for place, arg in enumerate(args))
+            return function(*args, **options)
+
+
+_PRODUCTS = (torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__, F.linear)
+
+
+def _are_records(records: object, matrix: object) -> bool:
+    """True if a product of `records` with `matrix` is that of a linear layer."""
+    if type(records) is not Tensor or not isinstance(matrix, BareValue):
+        return False
+    return records.dim() > 1 and len(records) == len(matrix) and bool(matrix.layer.products)
 
 
 def holds_bare_parameters(layer: nn.Module) -> bool:

@@ -182,6 +182,7 @@ class MatrixLayer(EnsembleLayer):
 
     outputs: int
     ghost: bool | None = None
+    joins_uses = False  # several uses count as one at as many more positions
 
     def weight_rows(self) -> Tensor:
         """The weight as `(N, outputs, columns)`."""
@@ -315,6 +316,8 @@ def _in_order(gradient: Tensor) -> Tensor:
 class LinearLayer(MatrixLayer):
     """`nn.Linear` of N models."""
 
+    joins_uses = True
+
     def __init__(self, outputs: int, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
         self.outputs = outputs
@@ -327,25 +330,3 @@ class LinearLayer(MatrixLayer):
         columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
         product: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
         return product
-
-
-def merge_uses(used_signals: list[tuple[Use, Tensor]], rows: int) -> list[tuple[Use, Tensor]]:
-    """Return `used_signals` with the uses of a linear layer that is used several times as one, at as many more positions.
-
-    A layer that a module applies at each time of a sequence does what one product over all times does, and norms of its
-    gradients need no gradient of each record.
-    """
-    by_layer: dict[int, list[tuple[Use, Tensor]]] = {}
-    for use, signal in used_signals:
-        by_layer.setdefault(id(use.layer) if type(use.layer) is LinearLayer else id(use), []).append((use, signal))
-    return [group[0] if len(group) == 1 else _one_use(group, rows) for group in by_layer.values()]
-
-
-def _one_use(group: list[tuple[Use, Tensor]], rows: int) -> tuple[Use, Tensor]:
-    def join(parts: list[Tensor]) -> Tensor:
-        split = [part.reshape(len(part), rows, -1, part.shape[-1]) for part in parts]
-        return torch.cat(split, 2).flatten(1, 2)
-
-    first = group[0][0]
-    inputs, signal = join([use.inputs for use, _ in group]), join([signal for _, signal in group])
-    return Use(layer=first.layer, inputs=inputs, edge=first.edge), signal
