@@ -29,8 +29,11 @@ class BareLayer(EnsembleLayer):
         super().__init__(tape, {"value": values}, {} if slot is None else {"value": slot})
         self.products: dict[bool, MatrixLayer] = {}
         if values.dim() == 3 and values.shape[1] > 1:
-            own, places = {"weight": values}, {} if slot is None else {"weight": slot}
-            self.products = {False: BareProduct(tape, own, places), True: LinearLayer(values.shape[1], tape, own, places)}
+            parameters, slots = {"weight": values}, {} if slot is None else {"weight": slot}
+            self.products = {
+                False: BareProduct(tape, parameters, slots),
+                True: LinearLayer(values.shape[1], tape, parameters, slots),
+            }
 
     def spread(self, axes: int) -> Tensor:
         """Return the values for every record, `(N * rows, ...)`, to be used beside activations with so many axes.
@@ -81,22 +84,22 @@ class BareProduct(MatrixLayer):
 class BareValue(Tensor):
     """A parameter spread over the records, in a shape that each operation's other operand asks for."""
 
-    shape_of_one: torch.Size
+    record_shape: torch.Size
     layer: BareLayer
 
     @classmethod
     def of(cls, spread: Tensor, shape: torch.Size, layer: BareLayer) -> BareValue:
         """Return `spread`, which holds a value of `shape` for each record, as one of these."""
         value = spread.as_subclass(cls)
-        value.shape_of_one, value.layer = shape, layer
+        value.record_shape, value.layer = shape, layer
         return value
 
-    def beside(self, other: object) -> Tensor:
+    def broadcast_for(self, operand: object) -> Tensor:
         """Return the values for an operation with activations `(N * rows, ...)`, of as many axes; else as they are."""
         plain = self.as_subclass(Tensor)
-        if type(other) is not Tensor or other.dim() <= len(self.shape_of_one) or len(other) != len(plain):
+        if type(operand) is not Tensor or operand.dim() <= len(self.record_shape) or len(operand) != len(plain):
             return plain
-        return plain.reshape(len(plain), *(1,) * (other.dim() - 1 - len(self.shape_of_one)), *self.shape_of_one)
+        return plain.reshape(len(plain), *(1,) * (operand.dim() - 1 - len(self.record_shape)), *self.record_shape)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -105,9 +108,11 @@ class BareValue(Tensor):
             if function in _PRODUCTS and len(args) > 1 and _are_records(args[0], args[1]):
                 product = args[1].layer.products[function is F.linear](args[0])
                 bias = args[2] if len(args) > 2 else options.get("bias")
-                return product if bias is None else product + (bias.beside(product) if isinstance(bias, cls) else bias)
+                return product if bias is None else product + (bias.broadcast_for(product) if isinstance(bias, cls) else bias)
             if len(args) == 2:
-                args = tuple(arg.beside(args[1 - place]) if isinstance(arg, cls) else arg for place, arg in enumerate(args))
+                args = tuple(
+                    arg.broadcast_for(args[1 - place]) if isinstance(arg, cls) else arg for place, arg in enumerate(args)
+                )
             return function(*args, **options)
 
 
