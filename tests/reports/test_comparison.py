@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.core.claims import Outcome
-from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures
+from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures, report_trajectory
 from audit.core.results import AuditReport, MechanismResult
 from reports.diff import Weight, changes, is_worse
 from reports.two_samples import LEVEL
@@ -34,7 +34,9 @@ def test_a_report_does_not_differ_from_itself() -> None:
 def test_a_graver_outcome_is_worse_and_back_is_not(outcome: Outcome) -> None:
     void = outcome is Outcome.INVALID
     games = tuple(game.type_bounds(void=void) for game in _dp().games)
-    good, bad = sample.run(), _with(sample.run(), outcome=outcome, games=games, verdicts=() if void else _dp().verdicts)
+    courses = tuple(report_trajectory(curve, None, void=void) for curve in _dp().bound_trajectories)
+    changed = {"outcome": outcome, "games": games, "bound_trajectories": courses, "verdicts": () if void else _dp().verdicts}
+    good, bad = sample.run(), _with(sample.run(), **changed)
     assert [item.weight for item in changes(good, bad)] == [Weight.WORSE]
     assert [item.weight for item in changes(bad, good)] == [Weight.OTHER]
 

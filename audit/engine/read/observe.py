@@ -200,6 +200,7 @@ class EnsembleReader:
             for path, layer in module.named_modules()
             if isinstance(layer, LinearLayer | nn.Linear)
         }
+        self._forward(self._probe[:2])  # models with embeddings begin with passes that find out what records share
         with _recorded_calls(list(paths)) as calls:
             out = self._forward(self._probe[:2])
         if not calls:
