@@ -228,8 +228,8 @@ REMARKS = (
     "Column mine: 81 of 100 are members, which coins with probability 0.5 give with probability 4e-10; check that every record "
     "with a coin is in the table.",
     "12 of 100 rows repeat the score and the side of another: copies are no further evidence",
-    "Look first: answers on the members fit y of most labels, but y of label 2, 4 (counted from 1) no better than shuffled y: are "
-    "the columns of y those that the model answers?",
+    "Look first: answers on the members fit y of most labels, but y of label 2, 4 (counted from 1) no better than shuffled y: "
+    "are the columns of y those that the model answers?",
     "scores follow those listed before them on their side (7.1 standard errors): they do not look like independent trials",
     f"The model is right on 99.0% of the members and 98.0% of the nonmembers: {LIKE_SIDES}. If nonmembers were split from the "
     "training records after training, no figure here says anything; give records that the model was never trained on. If they "
