@@ -81,6 +81,23 @@ class Scan(nn.Module):
         return scores
 
 
+class Placed(nn.Module):
+    """A bare scale, or a bare matrix, of numbers that are not of records, as many as a batch may have records."""
+
+    places: Tensor
+
+    def __init__(self, is_matrix: bool, *, is_first_axis: bool = True) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.ones(3, 3) if is_matrix else torch.ones(3))
+        self.is_matrix, self.last = is_matrix, nn.Linear(3, 3)
+        self.register_buffer("places", torch.arange(3.0 * TIMES).view(*(() if is_first_axis else (1,)), TIMES, 3) / 10)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        places = self.places @ self.value if self.is_matrix else self.value * self.places
+        scores: Tensor = self.last(torch.tanh(inputs + places).mean(1))
+        return scores
+
+
 class Walk(nn.Module):
     """A cell that a loop calls at each time, from its own first state or from none."""
 
@@ -113,20 +130,26 @@ def beside_loop(module: nn.Module) -> None:
     draws = torch.Generator().manual_seed(0)
     for parameter in (parameter for each in modules for parameter in each.parameters()):
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=draws, dtype=torch.float64)
-    state = stacked_state(modules, torch.float64, torch.device("cpu"))
-    fast, slow = model_gradients(modules[0], state), model_gradients(modules[0], state, force_loop=True)
-    assert isinstance(fast, TapeGradients) and isinstance(slow, LoopGradients)
     inputs = torch.randn(MODELS * ROWS, TIMES, 3, generator=draws, dtype=torch.float64)
     mask = torch.ones(MODELS, ROWS, dtype=torch.bool)
     mask[1, -2:] = False
-    rows = Rows(inputs=inputs, labels=torch.arange(len(inputs)) % 3, mask=mask)
-    torch.testing.assert_close(fast.forward(inputs), slow.forward(inputs))
+    same_sums(modules, Rows(inputs=inputs, labels=torch.arange(len(inputs)) % 3, mask=mask))
+    for rows in (1, TIMES):  # one record, and as many as there are times
+        own = torch.randn(rows, TIMES, 3, generator=draws, dtype=torch.float64)
+        same_sums(modules[:1], Rows(inputs=own, labels=torch.arange(rows) % 3, mask=torch.ones(1, rows, dtype=torch.bool)))
+
+
+def same_sums(modules: list[nn.Module], rows: Rows) -> None:
+    state = stacked_state(modules, torch.float64, torch.device("cpu"))
+    fast, slow = model_gradients(modules[0], state), model_gradients(modules[0], state, force_loop=True)
+    assert isinstance(fast, TapeGradients) and isinstance(slow, LoopGradients)
+    torch.testing.assert_close(fast.forward(rows.inputs), slow.forward(rows.inputs))
     for clip in CLIPS:
         total, reference = torch.zeros_like(fast.flat), torch.zeros_like(slow.flat)
         clipping, loop_clipping = fast.add_sum(rows, clip, total), slow.add_sum(rows, clip, reference)
         torch.testing.assert_close(total, reference)
         if clipping is not None and loop_clipping is not None:
-            torch.testing.assert_close(clipping.norms[mask], loop_clipping.norms[mask])
+            torch.testing.assert_close(clipping.norms[rows.mask], loop_clipping.norms[rows.mask])
 
 
 @pytest.mark.sampled(3)
@@ -149,6 +172,11 @@ def test_gradients_of_bare_matrices_are_those_of_each_record() -> None:
     beside_loop(Scan())
 
 
+@pytest.mark.parametrize("is_matrix", [False, True])
+def test_gradients_of_what_all_records_share_are_those_of_each_record(is_matrix: bool) -> None:
+    beside_loop(Placed(is_matrix, is_first_axis=False))
+
+
 def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() -> None:
     torch.manual_seed(2)
     beside_loop(Repeated())
@@ -160,8 +188,10 @@ def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() ->
         (Reader(nn.GRU(WIDTH, 6, batch_first=True), packed=True), "packed sequence"),
         (Reader(nn.LSTM(WIDTH, 6, proj_size=2)), "only torch.func covers"),
         (Reader(nn.GRU(WIDTH, 6, 2, dropout=0.5)), "only torch.func covers"),
+        (Placed(is_matrix=False), "numbers that are not of records"),
+        (Placed(is_matrix=True), "numbers that are not of records"),
     ],
-    ids=["packed", "projected", "dropout"],
+    ids=["packed", "projected", "dropout", "scale of places", "matrix of places"],
 )
 def test_what_no_rule_covers_is_trained_one_model_after_another(module: nn.Module, reason: str) -> None:
     if isinstance(module, Reader) and module.body.proj_size:

@@ -95,17 +95,28 @@ class BareValue(Tensor):
         return value
 
     def broadcast_for(self, operand: object) -> Tensor:
-        """Return the values for an operation with activations `(N * rows, ...)`, of as many axes; else as they are."""
+        """Return the values for an operation with `operand`: of as many axes as activations have, else as they are.
+
+        Raises:
+            UncoveredUse: it has as many axes, but neither a row per record nor one for all; in a batch of as many records as
+                it has rows, it would be taken for activations.
+        """
         plain = self.as_subclass(Tensor)
-        if type(operand) is not Tensor or operand.dim() <= len(self.record_shape) or len(operand) != len(plain):
+        if type(operand) is not Tensor or operand.dim() <= len(self.record_shape):
             return plain
+        self.require_records(operand)
         return plain.reshape(len(plain), *(1,) * (operand.dim() - 1 - len(self.record_shape)), *self.record_shape)
+
+    def require_records(self, operand: Tensor) -> None:
+        if len(operand) not in (1, len(self)):
+            raise UncoveredUse("a parameter outside of layers meets numbers that are not of records")
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
         with torch._C.DisableTorchFunctionSubclass():
-            if function in _PRODUCTS and len(args) > 1 and _are_records(args[0], args[1]):
+            if function in _PRODUCTS and len(args) > 1 and _has_product(args[0], args[1]):
+                args[1].require_records(args[0])
                 product = args[1].layer.products[function is F.linear](args[0])
                 bias = args[2] if len(args) > 2 else options.get("bias")
                 return product if bias is None else product + (bias.broadcast_for(product) if isinstance(bias, cls) else bias)
@@ -119,11 +130,11 @@ class BareValue(Tensor):
 _PRODUCTS = (torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__, F.linear)
 
 
-def _are_records(records: object, matrix: object) -> bool:
-    """True if a product of `records` with `matrix` is that of a linear layer."""
-    if type(records) is not Tensor or not isinstance(matrix, BareValue):
+def _has_product(rows: object, matrix: object) -> bool:
+    """True if a product of `rows` with `matrix` is that of a linear layer, where the rows are records."""
+    if type(rows) is not Tensor or rows.dim() < 2 or not isinstance(matrix, BareValue):
         return False
-    return records.dim() > 1 and len(records) == len(matrix) and bool(matrix.layer.products)
+    return bool(matrix.layer.products) and (len(rows) > 1 or len(matrix) == 1)  # one row for all is broadcast
 
 
 def holds_bare_parameters(layer: nn.Module) -> bool:
