@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.core.events import dp_sgd
+from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Rows, stacked_state
 from audit.engine.gradients.dispatch import loop_reason, model_gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
+from tests.engine import cases
 
 MODELS, ROWS, TIMES, WIDTH = 3, 5, 7, 4
 CLIPS = [None, Clip(norm=1e6), Clip(norm=0.05), Clip(norm=0.1, per_layer=True)]
@@ -98,6 +103,39 @@ class Placed(nn.Module):
         return scores
 
 
+class Tied(nn.Module):
+    """Two linear layers of one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3)
+        self.second.weight = self.first.weight
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        scores: Tensor = self.last(torch.tanh(self.second(torch.tanh(self.first(inputs)))).mean(1))
+        return scores
+
+
+class Sized(nn.Module):
+    """A bare matrix whose sizes the code reads, or positions of which it takes the first, or a device of any parameter."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.value, self.last, self.way = nn.Parameter(torch.ones(64, 3)), nn.Linear(3, 3), way
+        self.body = nn.GRU(3, 3, batch_first=True)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.way == "sizes":
+            wide = inputs[:, -self.value.size(0) :] * len(self.value) ** -0.5
+            wide = wide + F.linear(inputs, self.value) @ self.value / self.value.shape[0]
+        elif self.way == "first":
+            wide = inputs + self.value[: inputs.shape[1]]
+        else:
+            wide = self.body(inputs, next(self.parameters()).new_zeros(1, len(inputs), 3))[0]
+        scores: Tensor = self.last(torch.tanh(wide).mean(1))
+        return scores
+
+
 class Walk(nn.Module):
     """A cell that a loop calls at each time, from its own first state or from none."""
 
@@ -177,6 +215,10 @@ def test_gradients_of_what_all_records_share_are_those_of_each_record(is_matrix:
     beside_loop(Placed(is_matrix, is_first_axis=False))
 
 
+def test_sizes_of_a_bare_matrix_are_its_own() -> None:
+    beside_loop(Sized("sizes"))
+
+
 def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() -> None:
     torch.manual_seed(2)
     beside_loop(Repeated())
@@ -188,13 +230,26 @@ def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() ->
         (Reader(nn.GRU(WIDTH, 6, batch_first=True), packed=True), "packed sequence"),
         (Reader(nn.LSTM(WIDTH, 6, proj_size=2)), "only torch.func covers"),
         (Reader(nn.GRU(WIDTH, 6, 2, dropout=0.5)), "only torch.func covers"),
+        (Sized("first"), "first axis"),
+        (Sized("device"), ""),
         (Placed(is_matrix=False), "numbers that are not of records"),
         (Placed(is_matrix=True), "numbers that are not of records"),
     ],
-    ids=["packed", "projected", "dropout", "scale of places", "matrix of places"],
+    ids=["packed", "projected", "dropout", "first positions", "any parameter", "scale of places", "matrix of places"],
 )
 def test_what_no_rule_covers_is_trained_one_model_after_another(module: nn.Module, reason: str) -> None:
     if isinstance(module, Reader) and module.body.proj_size:
         module.last = nn.Linear(module.body.proj_size, 3)
     state = stacked_state([module], torch.float32, torch.device("cpu"))
     assert reason in str(loop_reason(module, state, torch.randn(6, TIMES, 3)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shared_parameters_have_the_same_bits_beside_any_neighbours(seed: int) -> None:
+    spec = {"factory": "tests.engine.test_recurrent:Tied"}
+    noisy = dp_sgd(noise_multiplier=0.7, clip_norm=0.5, sample_rate=0.3, steps=6)
+    job = cases.job(noisy, model=spec, data=cases.dataset((6, 5)), models=3, seed=seed)
+    together = train(job, cases.silent)
+    alone = train(replace(job, seeds=job.seeds[2:], included=job.included[2:]), cases.silent)
+    for name, value in together.weights.items():
+        np.testing.assert_array_equal(value[2:], alone.weights[name])

@@ -167,6 +167,8 @@ def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
     rows = Rows(inputs=inputs, labels=labels, mask=mask)
     gradients = _example_gradients(slow, rows, plain=True)
     reason = _fast_disagreement(module, state, rows, (reference, gradients))
+    if reason is None and any(holds_bare_parameters(layer) for layer in module.modules()):
+        reason = _unlike_other_sizes(TapeGradients(module, state), slow, inputs)
     if reason is not None:
         _example_gradients(slow, rows, plain=False)  # these models will be trained that way
     return reason
@@ -204,6 +206,19 @@ def _with_selections(fast: TapeGradients, inputs: Tensor) -> tuple[Tensor, set[s
     with RowSelection(len(longer)) as again:
         fast.forward(longer)
     return outputs, selection.operations & again.operations
+
+
+def _unlike_other_sizes(fast: TapeGradients, slow: LoopGradients, inputs: Tensor) -> str | None:
+    """Return how outputs for batches of other sizes differ: code may take copies of a bare parameter for its own first axis."""
+    try:
+        for count in (1, _ROWS + 1):
+            other_rows = _rows(inputs, count)
+            outputs = slow.forward(other_rows)
+            if not agree(fast.forward(other_rows).unsqueeze(0), outputs.unsqueeze(0), _TOLERANCE.get(outputs.dtype, _COARSE)):
+                return "its forward pass reads the number of records from a parameter outside of layers"
+    except CODE_ERRORS as error:
+        return str(error).partition("\n")[0]
+    return None
 
 
 def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:

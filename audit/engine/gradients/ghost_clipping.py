@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layers.bare_parameters import BareLayer, holds_bare_parameters, replace_parameters
+from audit.engine.layers.batched_matmul import weighted_rows
 from audit.engine.layers.join_uses import join_uses
 from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
@@ -171,9 +172,8 @@ class TapeGradients:
                 use.layer.add_weighted(use, signal, factors[find_layer(use)], total)
         for slot in self.layout.slots:
             if slot.name in full:
-                weights = factors[owner(slot.name)]
                 place = slot.view(total)
-                place.add_(torch.einsum("nr,nr...->n...", weights, full[slot.name]).view_as(place))
+                place.add_(weighted_rows(full[slot.name].flatten(2), factors[owner(slot.name)]).view_as(place))
         return clipping
 
     def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:

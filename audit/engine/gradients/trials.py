@@ -12,7 +12,7 @@ from audit.engine.layers.layer_map import is_dropout
 from audit.models.build import seeded_stream
 
 # what the code of a user's forward() may raise
-CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError)
+CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError, StopIteration)
 _STEP = 0.1
 
 

@@ -24,9 +24,11 @@ class BareLayer(EnsembleLayer):
     """One parameter of N models, spread over the records of a batch."""
 
     def __init__(self, tape: Tape, values: Tensor, slot: Slot | None) -> None:
+        shape = values.shape[1:]
         if values.dim() == 1:  # a single number
             values, slot = values.unsqueeze(1), None if slot is None else replace(slot, shape=torch.Size([1]))
         super().__init__(tape, {"value": values}, {} if slot is None else {"value": slot})
+        self.shape = shape
         self.products: dict[bool, MatrixLayer] = {}
         if values.dim() == 3 and values.shape[1] > 1:
             parameters, slots = {"weight": values}, {} if slot is None else {"weight": slot}
@@ -114,6 +116,10 @@ class BareValue(Tensor):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
+        if function in _SIZES:
+            return function(torch.empty(args[0].layer.shape, device="meta"), *args[1:], **options)
+        if function is Tensor.__getitem__ and not _keeps_first_axis(args[1]):
+            raise UncoveredUse("the first axis of a parameter outside of layers is indexed")
         with torch._C.DisableTorchFunctionSubclass():
             if function in _PRODUCTS and len(args) > 1 and _has_product(args[0], args[1]):
                 args[1].require_records(args[0])
@@ -127,6 +133,8 @@ class BareValue(Tensor):
             return function(*args, **options)
 
 
+# what is answered for the parameter itself, not for its copies
+_SIZES = (Tensor.shape.__get__, Tensor.ndim.__get__, Tensor.size, Tensor.dim, Tensor.numel, Tensor.__len__)  # type: ignore[attr-defined]
 _PRODUCTS = (torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__, F.linear)
 
 
@@ -135,6 +143,12 @@ def _has_product(rows: object, matrix: object) -> bool:
     if type(rows) is not Tensor or rows.dim() < 2 or not isinstance(matrix, BareValue):
         return False
     return bool(matrix.layer.products) and (len(rows) > 1 or len(matrix) == 1)  # one row for all is broadcast
+
+
+def _keeps_first_axis(key: Any) -> bool:
+    """True if indexing with `key` leaves the first axis as it is."""
+    first = key[0] if isinstance(key, tuple) and key else key
+    return first is Ellipsis or (isinstance(first, slice) and first == slice(None))
 
 
 def holds_bare_parameters(layer: nn.Module) -> bool:
