@@ -38,8 +38,8 @@ class AttentionLayer(nn.Module):
         super().__init__()
         self.num_heads, self.batch_first = plain.num_heads, True
         self._qkv_same_embed_dim = True
-        self.project = LinearLayer(3 * plain.embed_dim, tape, *_part(values, slots, "in_proj_"))
-        self.out_proj = LinearLayer(plain.embed_dim, tape, *_part(values, slots, "out_proj."))
+        self.project = LinearLayer.inside("in_proj_{}", tape, values, slots)
+        self.out_proj = LinearLayer.inside("out_proj.{}", tape, values, slots)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -81,10 +81,3 @@ def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, -math.inf)
-
-
-def _part(values: Mapping[str, Tensor], slots: Mapping[str, Slot], prefix: str) -> tuple[dict[str, Tensor], dict[str, Slot]]:
-    """Return the entries with names that start with `prefix`, by the rest of the name."""
-    length = len(prefix)
-    own = {name[length:]: value for name, value in values.items() if name.startswith(prefix)}
-    return own, {name[length:]: slot for name, slot in slots.items() if name.startswith(prefix)}

@@ -322,6 +322,14 @@ class LinearLayer(MatrixLayer):
         super().__init__(tape, values, slots)
         self.outputs = outputs
 
+    @classmethod
+    def inside(cls, pattern: str, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> LinearLayer:
+        """Return a linear layer inside another one; `pattern` names its parameters, as in "in_proj_{}" for `in_proj_weight`."""
+        names = {role: pattern.format(role) for role in ("weight", "bias")}
+        parameters = {role: values[name] for role, name in names.items() if name in values}
+        places = {role: slots[name] for role, name in names.items() if name in slots}
+        return cls(parameters["weight"].shape[1], tape, parameters, places)
+
     def forward(self, inputs: Tensor) -> Tensor:
         if self.tape.batch and inputs.shape[:-1].numel() % self.tape.batch:
             raise UncoveredUse(

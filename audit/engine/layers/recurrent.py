@@ -37,7 +37,7 @@ class RecurrentLayer(nn.Module):
         ]
         for name in self.directions:
             for part in (f"ih_{name}", f"hh_{name}"):
-                self.add_module(part, _linear(part, tape, values, slots))
+                self.add_module(part, LinearLayer.inside(f"{{}}_{part}", tape, values, slots))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -91,7 +91,7 @@ class CellLayer(nn.Module):
         self.mode = type(plain).__name__.removesuffix("Cell").upper()
         if isinstance(plain, nn.RNNCell):
             self.mode = f"RNN_{plain.nonlinearity.upper()}"
-        self.inward, self.onward = (_linear(part, tape, values, slots) for part in ("ih", "hh"))
+        self.inward, self.onward = (LinearLayer.inside(f"{{}}_{part}", tape, values, slots) for part in ("ih", "hh"))
 
     def forward(self, inputs: Tensor, hx: Any = None) -> Any:
         """Return what the cell returns: the next state, or the pair of states of an LSTM."""
@@ -102,14 +102,6 @@ class CellLayer(nn.Module):
         state = (zeros,) * count if hx is None else hx if isinstance(hx, tuple) else (hx,)
         following = _next_state(self.mode, self.inward(inputs), self.onward(state[0]), state)
         return following if count == 2 else following[0]
-
-
-def _linear(part: str, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> LinearLayer:
-    """Return the product with `weight_<part>` and `bias_<part>`."""
-    roles = {role: f"{role}_{part}" for role in ("weight", "bias")}
-    parameters = {role: values[name] for role, name in roles.items() if name in values}
-    places = {role: slots[name] for role, name in roles.items() if name in slots}
-    return LinearLayer(parameters["weight"].shape[1], tape, parameters, places)
 
 
 def _next_state(mode: str, input_gates: Tensor, state_gates: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
