@@ -83,8 +83,8 @@ def read_rows(path: Path, shape: tuple[int, ...]) -> Any:
         ValueError: it is damaged, or holds objects.
     """
     mapped = np.lib.format.open_memmap(path, mode="r")
-    if mapped.nbytes <= _COPY_BYTES:
-        return np.load(path, allow_pickle=False).reshape(shape)
+    is_small = mapped.nbytes <= _COPY_BYTES
     if not mapped.flags.c_contiguous:
-        return np.asarray(mapped).reshape(shape)
-    return FileRows(path, shape, mapped.dtype, mapped.offset)
+        return (np.array(mapped) if is_small else np.asarray(mapped)).reshape(shape)
+    rows = FileRows(path, shape, mapped.dtype, mapped.offset)
+    return rows[:] if is_small else rows

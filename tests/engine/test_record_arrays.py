@@ -233,6 +233,16 @@ def test_a_mapped_file_holds_what_an_npz_file_holds(kind: str, tmp_path: Path) -
     assert dataset_digest(mapped) == dataset_digest(full), "a run goes on from either form"
 
 
+def test_rows_that_are_the_type_of_an_array_are_its_rows(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(50, 7))
+    spec = write(tmp_path, values)
+    with (tmp_path / "x.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": ("<f8", (7,)), "fortran_order": False, "shape": (50,)})
+        file.write(values.tobytes())
+    mapped, full = load(spec, SEED), load({"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 20, "pool": 10}, SEED)
+    assert np.array_equal(np.asarray(mapped.train.inputs), full.train.inputs)
+
+
 @pytest.mark.parametrize("as_integers", [True, False])
 def test_several_files_stand_side_by_side_as_arrays_of_an_npz_file_do(as_integers: bool, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
