@@ -51,7 +51,6 @@ TITLES = {
 }
 FIGURES = ("auc", "tpr at fpr 0.01", "tpr at fpr 0.001")
 SUMMARISED = ("loss", "LiRA, fixed variance", "learned combination")  # attacks of the summary, by their names in the rows
-ANY_NOISE = 100.0  # epsilon that a search prints only where every noise of the family is refuted
 LEVELS = {
     Access.LABEL_ONLY: "predicted labels",
     Access.FINAL_MODEL: "outputs",
@@ -153,7 +152,7 @@ def attack_rows(result: dict[str, Any]) -> list[list[str]]:
 def bound_rows(training_designs: list[TrainingDesign], results: list[dict[str, Any]]) -> list[list[str]]:
     """Proven epsilon for each access level: median, and median and range of its share of the claim, over runs.
 
-    A bound at the end of its search is no share: it says that no noise of the family fits.
+    No epsilon says that no noise of the family fits.
     """
     private = [
         (training_design, result) for training_design, result in zip(training_designs, results, strict=True) if result["claim"]
@@ -163,9 +162,9 @@ def bound_rows(training_designs: list[TrainingDesign], results: list[dict[str, A
         family = f" (inside {row['family']})" if row["family"] else ""
         cells = [LEVELS[Access(row["access"])], f"{row['attack']}, {row['estimator']}{family}"]
         for _, result in private:
-            proven = np.asarray(result["bounds"][index]["epsilon"])
+            proven = np.array([np.inf if epsilon is None else epsilon for epsilon in result["bounds"][index]["epsilon"]])
             shares = proven / result["claim"]
-            most = "no noise fits" if proven.max() >= ANY_NOISE else f"{shares.max():.2f}"
+            most = "no noise fits" if np.isinf(proven.max()) else f"{shares.max():.2f}"
             cells.append(f"{np.median(proven):.2f}: {np.median(shares):.2f} ({shares.min():.2f} to {most})")
         rows.append(cells)
     return rows

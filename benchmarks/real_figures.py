@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -56,8 +57,10 @@ def access(everything: Mapping[str, list[tuple[str, dict[str, Any]]]], titles: M
             for place, level in enumerate(reversed(list(LEVELS))):
                 here = [bound for bound in item["bounds"] if bound["access"] == level and bound["attack"] != AUDITOR]
                 for family, alpha in ((True, 0.3), (False, 1.0)):
-                    medians = [statistics.median(b["epsilon"]) for b in here if bool(b["family"]) is family]
-                    best = max(medians, default=0.0)
+                    proven = [bound["epsilon"] for bound in here if bool(bound["family"]) is family]
+                    best = max(
+                        (statistics.median(math.inf if one is None else one for one in runs) for runs in proven), default=0.0
+                    )
                     axes.barh(place, best / item["claim"], height=0.6, color="#b3321f", alpha=alpha)
             axes.axvline(1, color="#1f5fa8", linewidth=2)
             axes.set(xlim=(0, 1.08), title=f"{titles[name]}, {title.split(', ')[-1]}")

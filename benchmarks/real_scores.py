@@ -14,6 +14,7 @@ from audit.bounds import budget
 from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
+from audit.core.claims import NoNoiseFits
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
 from audit.core.game import Game, Inclusion
@@ -172,6 +173,6 @@ def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:
         "attack": attack,
         "estimator": bound.estimator,
         "family": bound.family,
-        "epsilon": bound.epsilon,
-        "ceiling": bound.ceiling if np.isfinite(bound.ceiling) else None,
+        "epsilon": getattr(bound, "epsilon", None),  # None where no noise of the family fits
+        "ceiling": None if isinstance(bound, NoNoiseFits) or np.isinf(bound.ceiling) else bound.ceiling,
     }

@@ -27,6 +27,7 @@ from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.canaries import Canaries
+from audit.core.claims import NoNoiseFits, StepBound
 from audit.core.data import Array, Dataset
 from audit.core.events import Repeated
 from audit.core.game import Game, Inclusion
@@ -115,11 +116,14 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     held = np.repeat(included, steps.shape[1])
     blind = StepProducts(values=steps.ravel(), held=held)
     single = audit.step_bound(blind, mechanism=mechanism, delta=DELTA)
+    if isinstance(single, NoNoiseFits):
+        raise SystemExit(f"{single}; choose another --seed")
     result[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
     (took,) = taken_part(law, mechanism.count, (seed.child("run").child("batches"),), included[None])
     seeing = StepProducts(values=steps.ravel(), held=held, took_part=took.ravel())
     single = audit.step_bound(seeing, mechanism=mechanism, delta=DELTA)
+    assert isinstance(single, StepBound)  # given its coins a step without noise shows all
     result[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
     return result
 

@@ -22,7 +22,7 @@ from audit.core.views import Scores
 
 if TYPE_CHECKING:
     from audit.bounds.steps import StepProducts, StepScores
-    from audit.core.claims import CertifiedBound, DeltaBound, Estimate, StepBound
+    from audit.core.claims import CertifiedBound, DeltaBound, Estimate, NoNoiseFits, StepBound
     from audit.core.events import Event
     from audit.core.game_results import RocCurve
     from audit.core.protocols import Estimator
@@ -136,7 +136,7 @@ def delta_lower_bound(
 
 def step_bound(
     steps: StepProducts | StepScores, *, mechanism: Event, delta: float, confidence: float = 0.95, seed: int = 0
-) -> StepBound:
+) -> StepBound | NoNoiseFits:
     """White-box: the noise of one step from what single steps showed, composed over all steps of `mechanism`.
 
     Args:
@@ -148,6 +148,8 @@ def step_bound(
     Guarantee: `parameter` is below the true noise multiplier of a step with probability at most `1 - confidence`, when each
         step is a Poisson-subsampled Gaussian with the claimed rate, all with independent noise of the same size. `epsilon` is
         that of all steps composed, inside the family "dp_sgd"; the claimed rate and steps are taken as they are (`trust`).
+        If the sampling as claimed is refuted with any noise and with none, the result is `NoNoiseFits`, which has no epsilon.
+        An infinite `ceiling` says that perfect scores would have shown that.
 
     References:
         Nasr et al. 2023, arXiv 2302.07956.

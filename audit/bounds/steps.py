@@ -9,7 +9,8 @@ depends on the state of its run, and so on all earlier steps: only bets on the s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,18 @@ from audit.bounds.estimators.sequential import Sequential
 from audit.core import checks
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import StepBound
+from audit.core.claims import NoNoiseFits, StepBound
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.events import Event, dp_sgd
 from audit.core.game import Game, Inclusion
-from audit.core.lower_bounds import LowerBound
+from audit.core.lower_bounds import CommonTerms, LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import find_curves
+from audit.event_curves import MOST_SIGNAL, find_curves
 from audit.stats.bounds import binomial
+from audit.stats.curves import tradeoff_curves
 
 FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
 FAR = 1e300  # a score beyond every threshold
@@ -79,6 +81,15 @@ class StepProducts:
         scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
         return FdpRank().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
 
+    def refutes_any_noise(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float) -> bool:
+        """Return whether values at the same coins are further apart than sampling allows even without noise."""
+        members, step = self.trials(mechanism)
+        if self.took_part is not None or mechanism.sample_rate == 1:
+            return False  # without noise a canary that takes part is always recognised
+        scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
+        curve = tradeoff_curves.taking_part(mechanism.sample_rate)
+        return FdpRank().refutes_curve(scores, curve, delta=delta, confidence=confidence)
+
     def describe(self) -> str:
         """The game in words."""
         split = "steps of runs with the canary" if self.took_part is None else "steps that the canary took part in"
@@ -126,6 +137,10 @@ class StepScores:
         scores = Scores(values=values, included=self.took_part, game=_game(len(values), rate), mechanism=step)
         return Sequential(family="dp_sgd").watch([scores], (), delta=delta, confidence=confidence, attacks=1)[0]
 
+    def refutes_any_noise(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float) -> bool:
+        """Return False: given its coin a step without noise shows all."""
+        return False
+
     def describe(self) -> str:
         """The game in words."""
         return "bets on the sampler's coin of each step, by scores that may depend on all earlier steps"
@@ -136,7 +151,9 @@ class StepScores:
         return SAMPLER_TRUSTED
 
 
-def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed) -> StepBound:
+def bound(
+    steps: StepProducts | StepScores, event: Event, *, delta: float, confidence: float, seed: Seed
+) -> StepBound | NoNoiseFits:
     """The noise of one step, composed over all steps of `event`; arguments as `audit.step_bound`.
 
     Raises:
@@ -147,30 +164,35 @@ def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confi
     mechanism, curves = noisy_steps(event), find_curves(event)
     if mechanism is None or curves is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")
-    options = {"delta": delta, "confidence": confidence}
     members = steps.took_part if steps.took_part is not None else steps.held if isinstance(steps, StepProducts) else None
     checks.both_sides(np.asarray(members), "step_bound")
-    noise_bound = steps.bound(steps.values, mechanism, **options, seed=seed)
-    perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, **options, seed=seed)
+
+    def search(values: Array) -> tuple[LowerBound, bool]:
+        """Return the bound on one step's noise, and whether it is refuted with any noise."""
+        found = steps.bound(values, mechanism, delta=delta, confidence=confidence, seed=seed)
+        is_at_end = 1 / _noise(found) >= MOST_SIGNAL
+        return found, is_at_end and steps.refutes_any_noise(values, mechanism, delta=delta, confidence=confidence)
+
+    noise_bound, nothing_fits = search(steps.values)
+    terms: dict[str, Any] = {field.name: getattr(noise_bound, field.name) for field in fields(CommonTerms)}
+    terms |= {
+        "family": curves.family,
+        "game": f"{len(steps.values)} single steps, each a trial: {steps.describe()}; the adversary sees every noisy step",
+        "trust": steps.trust,
+        "trials": len(steps.values),
+        "participations": None if steps.took_part is None else int(steps.took_part.sum()),
+    }
+    if nothing_fits:
+        return NoNoiseFits(**terms | {"parameter": None})
+    perfect, is_beyond = search(np.where(members, FAR, -FAR))
     noise = _noise(noise_bound)
-    epsilon, ceiling = curves.epsilon(noise, delta), curves.epsilon(_noise(perfect), delta)
-    return StepBound(
-        epsilon=epsilon,
-        delta=delta,
-        confidence=confidence,
-        estimator=noise_bound.estimator,
-        comparisons=noise_bound.comparisons,
-        ceiling=max(epsilon, ceiling),
-        assumes=noise_bound.assumes,
-        family=curves.family,
-        parameter=curves.parameter(1 / noise),
-        selected=f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
-        seed=noise_bound.seed,
-        game=f"{len(steps.values)} single steps, each a trial: {steps.describe()}; the adversary sees every noisy step",
-        trust=steps.trust,
-        trials=len(steps.values),
-        participations=None if steps.took_part is None else int(steps.took_part.sum()),
-    )
+    epsilon = curves.epsilon(noise, delta)
+    terms |= {
+        "parameter": curves.parameter(1 / noise),
+        "selected": f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
+    }
+    ceiling = math.inf if is_beyond else max(epsilon, curves.epsilon(_noise(perfect), delta))
+    return StepBound(epsilon=epsilon, ceiling=ceiling, **terms)
 
 
 def _one_step(mechanism: NoisySteps, rate: float) -> Event:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from audit.core.adjacency import Adjacency
 from audit.core.game import Assumption, Game
-from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, VoidBound, read_ceiling
+from audit.core.lower_bounds import CommonTerms, FamilyBound, LowerBound, ReportedBound, VoidBound, read_ceiling
 from audit.core.rounding import down
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
@@ -168,6 +168,29 @@ class StepBound(LowerBound):
     trust: str
     trials: int
     participations: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoNoiseFits(CommonTerms):
+    """Single steps that refute DP-SGD of the claimed sampling with any noise and with none: so no epsilon follows, only that.
+
+    Attributes:
+        family: whose every member is refuted, at `confidence`.
+        game, trust, trials, participations: as of `StepBound`.
+    """
+
+    family: str
+    game: str
+    trust: str
+    trials: int
+    participations: int | None
+
+    def __str__(self) -> str:
+        return (
+            f"no noise fits: these {self.trials} single steps refute every member of the family '{self.family}' at confidence "
+            f"{self.confidence:.4g} ({self.estimator}). The canary took part more often than claimed, or the steps are no "
+            "independent trials; check the sampler and what was taken off each sum"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

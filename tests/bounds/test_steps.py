@@ -11,6 +11,7 @@ from scipy import stats
 import audit
 from audit.bounds import control
 from audit.bounds.steps import StepProducts, StepScores, demand_rate
+from audit.core.claims import NoNoiseFits, StepBound
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd
 from audit.stats.bounds import binomial
@@ -107,6 +108,27 @@ def test_the_ceiling_is_that_of_these_steps() -> None:
     few = StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3)
     result = audit.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
     assert result.epsilon == 0 and result.ceiling == 0
+
+
+def take_part(rate: float, *, size: float = 20.0) -> StepProducts:
+    """Steps whose canary takes part with this chance and is then seen through little noise; the sampler is not seen."""
+    draw, held = np.random.default_rng(0), np.arange(400) % 2 == 0
+    return StepProducts(values=size * (held & (draw.random(400) < rate)) + draw.standard_normal(400), held=held)
+
+
+def test_no_number_is_given_where_even_no_noise_does_not_fit() -> None:
+    """A tenth of the steps is claimed, half of them show the canary: no noise makes that likely, nor does none."""
+    claimed = sgd(1.0, 0.1, 1000)
+    result = audit.step_bound(take_part(0.5), mechanism=claimed, delta=DELTA)
+    assert isinstance(result, NoNoiseFits) and not hasattr(result, "epsilon") and result.parameter is None
+    assert str(result).startswith("no noise fits: these 400 single steps refute every member of the family 'dp_sgd'")
+    honest = audit.step_bound(take_part(0.1), mechanism=claimed, delta=DELTA)
+    assert isinstance(honest, StepBound) and 0 < honest.epsilon < math.inf == honest.ceiling
+    always = audit.step_bound(take_part(1.0), mechanism=sgd(1.0, 0.99, 10), delta=DELTA)
+    assert isinstance(always, StepBound) and 0 < always.epsilon <= always.ceiling < math.inf  # no noise would fit these
+    seen = take_part(1.0)
+    known = StepProducts(values=seen.values, held=seen.held | True, took_part=seen.held)
+    assert isinstance(audit.step_bound(known, mechanism=sgd(1.0, 0.5, 10), delta=DELTA), StepBound)
 
 
 @pytest.mark.slow

@@ -87,19 +87,37 @@ class FdpRank:
         signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):
             return False
+        exact = self._refutes_exactly(ranking, _curve(mechanism)(signal), significance)
+        if exact is not None:
+            return exact
         sides = int(ranking.sum()), int((~ranking).sum())
-        if not self._simulations(sides, significance):
-            tests = rank_exact.precedence_tests(ranking, self.ratio)
-            return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
-        if ranking[: sides[0]].all():
-            perfect = rank_exact.separation(*sides)
-            if rank_exact.refutes((perfect,), _curve(mechanism)(signal), significance=significance):
-                return True
         scores_of_ranks = self._rank_scores(sides, mechanism)
         if self._keeps_null(ranking, scores_of_ranks, significance):
             return False
         test = _point_test(self, sides, (mechanism, signal), significance)
         return test.refutes(least_favourable.rank_score_sum(ranking, scores_of_ranks))
+
+    def refutes_curve(self, scores: Scores, curve: tradeoff_curves.TradeoffCurve, *, delta: float, confidence: float) -> bool:
+        """Return whether the statistic, chosen for the claimed mechanism, refutes this curve."""
+        ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
+        exact = self._refutes_exactly(ranking, curve, significance)
+        if exact is not None:
+            return exact
+        members = int(ranking.sum())
+        scores_of_ranks = self._rank_scores((members, len(ranking) - members), mechanism)
+        shift = shifts.CurveShift(lambda _: curve)
+        test = least_favourable.PointTest(shift, 0.0, scores_of_ranks, members=members, significance=significance)
+        return test.refutes(least_favourable.rank_score_sum(ranking, scores_of_ranks))
+
+    def _refutes_exactly(self, ranking: Memberships, curve: tradeoff_curves.TradeoffCurve, significance: float) -> bool | None:
+        """Return what tests without draws say; None if it is for the draws to say."""
+        sides = int(ranking.sum()), int((~ranking).sum())
+        if not self._simulations(sides, significance):
+            tests = rank_exact.precedence_tests(ranking, self.ratio)
+            return rank_exact.refutes(tests, curve, significance=significance)
+        if ranking[: sides[0]].all() and rank_exact.refutes((rank_exact.separation(*sides),), curve, significance=significance):
+            return True
+        return None
 
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0

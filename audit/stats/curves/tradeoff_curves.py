@@ -57,6 +57,23 @@ def gdp(mu: float) -> TradeoffCurve:
     return TradeoffCurve(tpr=rate, tnr=rate)
 
 
+def taking_part(rate: float) -> TradeoffCurve:
+    """The curve of one sampled release without noise: a member is recognised if it takes part, else never.
+
+    >>> curve = taking_part(0.1)
+    >>> round(float(curve.tpr(0.5)), 12), round(float(curve.tnr(0.45)), 12), float(curve.tnr(0.95))
+    (0.55, 0.5, 1.0)
+    """
+
+    def tpr(fpr: ArrayLike) -> Array:
+        return rate + (1 - rate) * np.asarray(fpr, dtype=np.float64)
+
+    def tnr(fnr: ArrayLike) -> Array:
+        return np.minimum(np.asarray(fnr, dtype=np.float64) / (1 - rate), 1.0)
+
+    return TradeoffCurve(tpr=tpr, tnr=tnr, knots=(1 - rate,))
+
+
 def auc(curve: TradeoffCurve) -> float:
     """The area under `curve.tpr`, to about four digits: for planning and first guesses.
 
