@@ -205,7 +205,9 @@ PATHS |= {
         law=law,
         coins=True,
         draws=RUN_SIZES * (law != "flat"),
-        worst=GUESSED if wrong in error_rates_games.GUESSING else (),
+        worst=GUESSED
+        if wrong in error_rates_games.GUESSING
+        else error_rates_games.WORST.get(key.removeprefix("audit.run, "), ()),
     )
     for key, (wrong, law) in GAMES.items()
 }

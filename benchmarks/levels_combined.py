@@ -1,4 +1,4 @@
-"""Levels at each size of tests that choose among several: how often they refute a claim of randomised response that is true.
+"""Levels at each size of tests that draw or choose among several: how often they refute a claim that is exactly true.
 
     python benchmarks/levels_combined.py            adds what docs/evidence/tables/levels-combined.csv lacks
     python benchmarks/levels_combined.py --write docs/evidence/calibration.md
@@ -6,24 +6,32 @@
 `both_ends` refutes from a critical statistic on, which the draws of a size decide: it is found with the public test, and fresh
 samples count how often they reach it; to that comes the share of the rank tests, a hundredth of the level, as if each of
 them were an error. `clopper_pearson` by split and `sequential` are asked about tied answers, all tables of a size at once.
+`gaussian` refutes from a number of wins on, whose chance at the claimed mu is the mean tail over fresh centred samples.
+`fdp_rank` refutes beyond a sum of rank scores: fresh samples of DP-SGD as claimed, and of nothing, count how often.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from page_sections import replace_section
+from scipy import stats
 
 from audit import plugins
 from audit.bounds import claim_test
+from audit.bounds.estimators import fdp_rank
 from audit.core.game import Game
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import both_ends
+from audit.event_curves import DpSgdCurves
+from audit.stats.bounds import both_ends, gdp_area, least_favourable
+from audit.stats.bounds.shifts import CurveShift
 
 TITLE = "Levels of each size, tests that choose"
 STORE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "tables" / "levels-combined.csv"
@@ -31,9 +39,17 @@ COLUMNS = ("estimator", "members", "nonmembers", "epsilon", "nominal", "samples"
 DELTA, LEVEL = 1e-5, 0.05
 SIZES = tuple((size, size if step % 3 else round(0.78 * size)) for step, size in enumerate([*range(21, 500, 37), 500]))
 WORST = ((100, 100), (500, 500), (43, 43), (127, 99), (231, 231), (97, 122))
-SAMPLES = {"sequential": 1000, "clopper_pearson by split": 1000, "both_ends": 40_000}
-SHARES = (1, 3)  # of the error budget, `both_ends` alone
-EPSILONS = {"both_ends": (0.0, 1.0, 3.0), "sequential": (2.5,), "clopper_pearson by split": (2.5,)}
+SAMPLES = {"sequential": 1000, "clopper_pearson by split": 1000, "gaussian": 8000, "both_ends": 40_000, "fdp_rank": 400_000}
+SHARES = {"both_ends": (1, 3), "gaussian": (1, 3), "fdp_rank": (1, 3)}  # of the error budget
+CLAIMS = {
+    "both_ends": (0.0, 1.0, 3.0),
+    "sequential": (2.5,),
+    "clopper_pearson by split": (2.5,),
+    "gaussian": (0.5, 1.0, 3.0),
+    "fdp_rank": (0.0, 0.5),
+}
+"""Epsilon of randomised response, or mu, or the inverse of the noise multiplier."""
+TRAINING = DpSgdCurves(noise_multiplier=2.0, sample_rate=0.2, steps=50)
 
 
 def draw_rankings(sides: tuple[int, int], epsilon: float, samples: int, rng: np.random.Generator) -> np.ndarray:
@@ -74,7 +90,7 @@ def count_both_ends(sides: tuple[int, int], epsilon: float, level: float, rng: n
     return reached + both_ends.RANKS * level * samples
 
 
-def count_tied(name: str, sides: tuple[int, int], epsilon: float, rng: np.random.Generator) -> float:
+def count_tied(name: str, sides: tuple[int, int], epsilon: float, level: float, rng: np.random.Generator) -> float:
     """Return how many of `SAMPLES` tables of tied answers are refuted at the exact claim."""
     kind = {"kind": "sequential"} if name == "sequential" else {"kind": "clopper_pearson", "threshold_by": "split"}
     estimator, members = plugins.build("audit.bounds.estimators", kind), sides[0]
@@ -83,8 +99,35 @@ def count_tied(name: str, sides: tuple[int, int], epsilon: float, rng: np.random
     for _ in range(SAMPLES[name]):
         right = rng.random(sum(sides)) < 1 / (1 + math.exp(-epsilon))
         tables.append(Scores(values=np.where(right == included, 1.0, 0.0), included=included, game=game))
-    options = {"epsilon": epsilon, "delta": 0.0, "confidence": 1 - LEVEL}
+    options = {"epsilon": epsilon, "delta": 0.0, "confidence": 1 - level}
     return float(sum(claim_test.refutes_tables(estimator, tables, seeds=[Seed(0)] * len(tables), **options)))
+
+
+def count_gaussian(sides: tuple[int, int], mu: float, level: float, rng: np.random.Generator) -> float:
+    """Return the chance of as many wins as refute mu, times `SAMPLES`: the mean tail over centred samples."""
+    wins = gdp_area.critical_wins(*sides, mu, level)
+    if wins > sides[0] * sides[1]:
+        return 0.0
+    draws = rng.standard_normal((SAMPLES["gaussian"], sum(sides)), dtype=np.float32)
+    own, others = draws[:, : sides[0]], draws[:, sides[0] :]
+    centred = own - own.mean(axis=1, keepdims=True), others - others.mean(axis=1, keepdims=True)
+    kept, gdp_area._residuals = gdp_area._residuals, lambda *about: centred
+    crossings = gdp_area._crossings.__wrapped__(*sides, wins, len(draws))
+    gdp_area._residuals = kept
+    return float(stats.norm.cdf((mu - crossings) / math.sqrt(1 / sides[0] + 1 / sides[1])).sum())
+
+
+def count_fdp_rank(sides: tuple[int, int], signal: float, level: float, rng: np.random.Generator) -> float:
+    """Return how many of `SAMPLES` fresh samples of DP-SGD with this noise have a sum of likelihood ratios that refutes it."""
+    scores = fdp_rank.FdpRank()._rank_scores(sides, TRAINING)
+    shift, members = CurveShift(fdp_rank._curve(TRAINING)), sides[0]
+    test = least_favourable.PointTest(shift, signal, scores, members=members, significance=level)
+    critical, place, beyond = test.critical_sum(), shift.lifted(signal), 0
+    for _ in range(0, SAMPLES["fdp_rank"], 2000):
+        draws = rng.standard_normal((2000, sum(sides)), dtype=np.float32)
+        sums = least_favourable.simulated_sums(place(shift.encode(draws[:, :members])), draws[:, members:], scores)
+        beyond += int((sums > critical).sum())
+    return float(beyond)
 
 
 def read_keys() -> set[tuple[str, ...]]:
@@ -95,10 +138,16 @@ def read_keys() -> set[tuple[str, ...]]:
         return {tuple(row[column] for column in COLUMNS[:5]) for row in csv.DictReader(file)}
 
 
+def count(name: str) -> Callable[[tuple[int, int], float, float, np.random.Generator], float]:
+    """Return what counts refuted samples of an estimator, from sizes, claim, level and stream."""
+    own = {"both_ends": count_both_ends, "gaussian": count_gaussian, "fdp_rank": count_fdp_rank}
+    return own[name] if name in own else functools.partial(count_tied, name)
+
+
 def make_row(name: str, sides: tuple[int, int], epsilon: float, share: int) -> None:
     """Append one row."""
     rng, level = np.random.default_rng([41, *sides, round(10 * epsilon), share]), LEVEL / share
-    refuted = count_both_ends(sides, epsilon, level, rng) if name == "both_ends" else count_tied(name, sides, epsilon, rng)
+    refuted = count(name)(sides, epsilon, level, rng)
     rate = refuted / SAMPLES[name] / level
     cells = [name, *sides, f"{epsilon:g}", f"{100 * level:.3g} %", SAMPLES[name], f"{refuted:g}", f"{rate:.3f}"]
     with STORE.open("a", encoding="utf-8", newline="") as file:
@@ -137,8 +186,8 @@ def main() -> None:
     options, stored = parser.parse_args(), read_keys()
     for name in SAMPLES:
         for sides in (*WORST, *SIZES):
-            for epsilon in EPSILONS[name]:
-                for share in SHARES if name == "both_ends" else (1,):
+            for epsilon in CLAIMS[name]:
+                for share in SHARES.get(name, (1,)):
                     if (name, str(sides[0]), str(sides[1]), f"{epsilon:g}", f"{100 * LEVEL / share:.3g} %") not in stored:
                         make_row(name, sides, epsilon, share)
     if options.write is not None:

@@ -286,7 +286,11 @@ def test_no_stored_level_of_a_size_is_above_the_nominal_one() -> None:
     path = Path(__file__).parents[2] / "docs" / "evidence" / "tables" / "levels-combined.csv"
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {row["estimator"] for row in rows} == {"both_ends", "sequential", "clopper_pearson by split"} and len(rows) > 100
+    drawing = {"both_ends", "gaussian", "fdp_rank"}
+    assert {row["estimator"] for row in rows} == {*drawing, "sequential", "clopper_pearson by split"} and len(rows) > 200
+    for name in drawing:  # from few scores to many, of which the default and both families' estimators draw
+        members = [int(row["members"]) for row in rows if row["estimator"] == name]
+        assert min(members) <= 21 and max(members) == 500 and len(set(members)) >= 13
     for row in rows:
         count = float(row["samples"]) * float(row["nominal"].rstrip(" %")) / 100
         assert float(row["refuted"]) <= count, row
@@ -299,6 +303,8 @@ def test_no_stored_level_of_a_size_is_above_the_nominal_one() -> None:
         ("clopper_pearson by split", 391),
         pytest.param("sequential", 43, marks=pytest.mark.slow),
         pytest.param("both_ends", 97, marks=pytest.mark.slow),
+        pytest.param("gaussian", 43, marks=pytest.mark.slow),
+        pytest.param("fdp_rank", 43, marks=pytest.mark.slow),
     ],
 )
 def test_stored_levels_are_those_of_the_tests_in_use(name: str, members: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,9 +321,5 @@ def test_stored_levels_are_those_of_the_tests_in_use(name: str, members: int, mo
         round(5 / float(row["nominal"].rstrip(" %"))),
     )
     rng = np.random.default_rng([41, *sides, round(10 * epsilon), share])
-    count = (
-        table.count_both_ends(sides, epsilon, 0.05 / share, rng)
-        if name == "both_ends"
-        else table.count_tied(name, sides, epsilon, rng)
-    )
+    count = table.count(name)(sides, epsilon, 0.05 / share, rng)
     assert f"{count:g}" == row["refuted"]
