@@ -163,11 +163,12 @@ def page() -> list[str]:
         "Made by `python benchmarks/levels_combined.py --write docs/evidence/calibration.md`; each size is a row of",
         "`tables/levels-combined.csv`.",
         "",
-        "How often a claim of randomised response that is exactly true is refuted, over the nominal rate: mean over the sizes,",
-        "and the largest. `both_ends`: fresh samples beyond the critical statistic, and the share of its rank tests",
-        "as if each were an error. The others: audits of tied answers.",
+        "How often a claim that is exactly true is refuted, over the nominal rate: mean over the sizes, and the largest.",
+        "`gaussian`: mu, by the mean tail over fresh centred samples. `fdp_rank`: DP-SGD of rate 0.2 and 50 steps, the inverse",
+        "of its noise. The others epsilon of randomised response; `both_ends`: fresh samples beyond the critical statistic,",
+        "and the share of its rank tests as if each were an error; the rest: audits of tied answers.",
         "",
-        "| estimator | epsilon | nominal | sizes | samples each | mean | largest | at |",
+        "| estimator | claim | nominal | sizes | samples each | mean | largest | at |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for key in sorted({(row["estimator"], row["epsilon"], row["nominal"]) for row in rows}):
