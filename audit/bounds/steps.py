@@ -169,11 +169,11 @@ def bound(
 
     def search(values: Array) -> tuple[LowerBound, bool]:
         """Return the bound on one step's noise, and whether it is refuted with any noise."""
-        found = steps.bound(values, mechanism, delta=delta, confidence=confidence, seed=seed)
-        is_at_end = 1 / _noise(found) >= MOST_SIGNAL
-        return found, is_at_end and steps.refutes_any_noise(values, mechanism, delta=delta, confidence=confidence)
+        bound_of_step = steps.bound(values, mechanism, delta=delta, confidence=confidence, seed=seed)
+        is_at_end = 1 / _noise(bound_of_step) >= MOST_SIGNAL
+        return bound_of_step, is_at_end and steps.refutes_any_noise(values, mechanism, delta=delta, confidence=confidence)
 
-    noise_bound, nothing_fits = search(steps.values)
+    noise_bound, no_noise_fits = search(steps.values)
     terms: dict[str, Any] = {field.name: getattr(noise_bound, field.name) for field in fields(CommonTerms)}
     terms |= {
         "family": curves.family,
@@ -182,16 +182,16 @@ def bound(
         "trials": len(steps.values),
         "participations": None if steps.took_part is None else int(steps.took_part.sum()),
     }
-    if nothing_fits:
+    if no_noise_fits:
         return NoNoiseFits(**terms | {"parameter": None})
-    perfect, is_beyond = search(np.where(members, FAR, -FAR))
+    perfect, no_noise_fits_perfect = search(np.where(members, FAR, -FAR))
     noise = _noise(noise_bound)
     epsilon = curves.epsilon(noise, delta)
     terms |= {
         "parameter": curves.parameter(1 / noise),
         "selected": f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
     }
-    ceiling = math.inf if is_beyond else max(epsilon, curves.epsilon(_noise(perfect), delta))
+    ceiling = math.inf if no_noise_fits_perfect else max(epsilon, curves.epsilon(_noise(perfect), delta))
     return StepBound(epsilon=epsilon, ceiling=ceiling, **terms)
 
 

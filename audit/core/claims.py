@@ -175,7 +175,7 @@ class NoNoiseFits(CommonTerms):
     """Single steps that refute DP-SGD of the claimed sampling with any noise and with none: so no epsilon follows, only that.
 
     Attributes:
-        family: whose every member is refuted, at `confidence`.
+        family: every member of it is refuted, at `confidence`.
         game, trust, trials, participations: as of `StepBound`.
     """
 
