@@ -227,7 +227,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
             if compiled or settings.sequential:
                 return replace(try_out(module, probe, private=private), sequential=not compiled)
-            return try_paths(module, probe, place, private=private, counterpart=None if whole else counterpart)
+            return try_paths(module, probe, place, private=private, counterpart=counterpart, whole=whole)
 
     usual = probe.loss == USUAL
     architecture = architecture_key(module, job.start, {"inputs": probe.inputs, "labels": probe.labels}) if usual else None

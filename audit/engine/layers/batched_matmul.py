@@ -14,15 +14,24 @@ from audit.engine.device import on_device
 
 _WORTH_A_CALL = 4_000_000  # operations of one model, from which its own call is faster (measured: docs/evidence/speed.md)
 
+# The gradient of `first` is a product with `second` as it lies in memory. With fewer columns than this, rows one after
+# another take 1.5 to 5 times as long as columns one after another, since the BLAS fills each row up to its vectors' width.
+_NARROW = 16
+
 
 def rowwise(first: Tensor, second: Tensor, bias: Tensor | None = None) -> Tensor:
     """`(N, m, o)` = `first` `(N, m, k)` @ `second` `(N, o, k)` transposed, plus `bias` `(N, o)`; differentiable in `first`."""
     if not _loop_is_faster(first, first.shape[1] * first.shape[2] * second.shape[1]):
+        if second.shape[1] == 1 or second.shape[2] == 1:
+            product = torch.sum(first.unsqueeze(2) * second.unsqueeze(1), 3)  # a vector kernel's sums depend on N
+            return product if bias is None else product + bias.unsqueeze(1)
+        if second.shape[2] < _NARROW and not on_device(second):
+            second = second.transpose(1, 2).contiguous().transpose(1, 2)
         if bias is None:
             return torch.bmm(first, second.transpose(1, 2))
         return torch.baddbmm(bias.unsqueeze(1), first, second.transpose(1, 2))
-    product: Tensor = _Rowwise.apply(first, second, bias)
-    return product
+    looped: Tensor = _Rowwise.apply(first, second, bias)
+    return looped
 
 
 def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:

@@ -52,19 +52,22 @@ def try_paths(
     place: tuple[torch.device, torch.dtype],
     *,
     private: bool,
-    counterpart: Callable[[], nn.Module] | None = None,
+    counterpart: Callable[[], nn.Module],
+    whole: bool,
 ) -> Trial:
     """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `try_out`.
 
-    With `counterpart`, which makes a model from another seed, it is also seen whether a frozen part can be computed beforehand.
+    `counterpart` makes a model from another seed. Unless `whole`, it is also seen whether a frozen part can be computed
+    beforehand.
     """
     behaviour = examine(module, probe, private=private)
     device, dtype = place
     state, sample = stacked_state([module], dtype, device), probe.on(device, dtype)
-    if behaviour.why_alone is not None:
-        log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
+    alone = behaviour.why_alone or _own_buffer(module, counterpart)
+    if alone is not None:
+        log.warning("the models are trained one after another, which is slower: %s", alone)
         return Trial(behaviour=behaviour, sequential=True)
-    split = None if counterpart is None else split_module(module, counterpart, probe.inputs)
+    split = None if whole else split_module(module, counterpart, probe.inputs)
     if split is not None:
         features = split.features(sample.inputs, dtype)
         own = {name: state[name] for name in split.head.state_dict()}
@@ -74,6 +77,14 @@ def try_paths(
     if loop_reason(module, state, sample.inputs) is not None:
         return Trial(behaviour=behaviour, sequential=True)
     return Trial(behaviour=behaviour, row_bytes=_row_bytes(TapeGradients(module, state), sample))
+
+
+def _own_buffer(module: nn.Module, counterpart: Callable[[], nn.Module]) -> str | None:
+    """Return which buffer another seed fills otherwise; a training of one model has to take the path of a training of many."""
+    buffers = dict(module.named_buffers())
+    others = dict(counterpart().named_buffers()) if buffers else {}
+    name = next((name for name, value in buffers.items() if name in others and not torch.equal(value, others[name])), None)
+    return None if name is None else f"buffer '{name}' differs between the models"
 
 
 def _row_bytes(tape_gradients: TapeGradients, probe: Probe) -> int:

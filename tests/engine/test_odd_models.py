@@ -1,0 +1,74 @@
+"""Models of odd forms have the same bits alone and beside others: one unit, numbers that fill no cache line, own buffers."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from audit.core.events import dp_sgd
+from audit.engine.ensemble import train
+from audit.engine.schedule import ScheduleSettings, arrange
+from tests.engine import cases
+
+STEPS = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=2)
+
+
+class OneUnit(nn.Module):
+    """A wide layer on each side of a single number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.out = nn.Linear(100, 1), nn.Linear(1, 100)
+        self.first, self.last = nn.Linear(64, 100), nn.Linear(100, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.tanh(self.into(torch.tanh(self.first(inputs))))
+        return self.last(torch.tanh(self.out(hidden)))
+
+
+class FrozenRecurrence(nn.Module):
+    """A recurrent layer of 5 units that is not trained, on the slow path: 25 numbers a matrix, 100 bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.GRU(5, 5, batch_first=True).requires_grad_(False)
+        self.mix, self.last = nn.Linear(5, 5), nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.frozen(torch.tanh(self.mix(inputs.view(-1, 4, 5))))[0][:, -1])
+
+
+class OwnBuffer(nn.Module):
+    """A random matrix that is another in each model, and no parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("matrix", torch.randn(29, 29))
+        self.first, self.last = nn.Linear(7, 29), nn.Linear(29, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(torch.tanh(torch.tanh(self.first(inputs)) @ self.matrix))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "width", "slow"), [(OneUnit, 64, False), (FrozenRecurrence, 20, True), (OwnBuffer, 7, False)]
+)
+def test_odd_models_have_the_same_bits_beside_others(architecture: type[nn.Module], width: int, slow: bool) -> None:
+    model = {"factory": f"{__name__}:{architecture.__name__}"}
+    job = cases.job(STEPS, model=model, data=cases.dataset((width,), train=60), models=4)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        together = train(job, cases.silent, ScheduleSettings(sequential=slow))
+        for chunk in (1, 3):
+            parts = train(job, cases.silent, ScheduleSettings(sequential=slow, model_chunk=chunk))
+            for name, value in together.weights.items():
+                np.testing.assert_array_equal(value, parts.weights[name], err_msg=name)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_buffer_that_differs_between_models_decides_the_path_of_each() -> None:
+    model = {"factory": f"{__name__}:OwnBuffer"}
+    for models in (1, 4):
+        assert arrange(cases.job(STEPS, model=model, data=cases.dataset((7,)), models=models), ScheduleSettings()).sequential
