@@ -1,4 +1,4 @@
-"""`audit table`: what a synthetic table tells of the records that it was made from, or a generator against its claim."""
+"""`audit table`: what a synthetic table says of the records that it was made from, or a generator against its claim."""
 
 from __future__ import annotations
 

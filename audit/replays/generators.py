@@ -239,7 +239,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
 
     @property
     def bit_generator(self) -> Any:
-        """The source of bits, which tells all draws: what the program does with it is not followed."""
+        """The source of bits, which reveals all draws: what the program does with it is not followed."""
         _running().gaps.append("the state of a generator, which the program reads")
         return super().bit_generator
 
@@ -311,7 +311,7 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
 
     def get_state(self, legacy: Any = True) -> Any:
-        """Return a state, which tells all draws: what the program does with it is not followed."""
+        """Return a state, which reveals all draws: what the program does with it is not followed."""
         _running().gaps.append("the state of a generator, which the program reads")
         return super().get_state(legacy)
 
@@ -452,7 +452,7 @@ class FollowedRandom(random.Random):
         return [items[i] for i in choose(len(items), k, False, None).tolist()]
 
     def getstate(self) -> Any:
-        """Return a state, which tells all draws: what the program does with it is not followed."""
+        """Return a state, which reveals all draws: what the program does with it is not followed."""
         recording = active()
         if recording is not None:
             recording.gaps.append("the state of a generator, which the program reads")

@@ -1,4 +1,4 @@
-"""What a report tells of memberships, as linear constraints on them: thresholds, areas, rates, bins, sizes of groups."""
+"""What a report says of memberships, as linear constraints on them: thresholds, areas, rates, bins, sizes of groups."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[in
 def _rates(
     attack: AttackResult, scores: Array, members: int, step: float, *, exact: bool
 ) -> Iterator[tuple[Array, float, float]]:
-    """Yield what a rate without counts tells: so many members are above the threshold that passes so many nonmembers."""
+    """Yield what a rate without counts says: so many members are above the threshold that passes so many nonmembers."""
     records = len(scores)
     for point in attack.tpr_at:
         if point.tpr is None or point.true_positives is not None:

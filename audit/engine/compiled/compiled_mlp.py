@@ -82,7 +82,7 @@ def find_chain(module: nn.Module) -> Chain | None:
 
 
 def chain_from(steps: Sequence[ForwardStep], starts: Mapping[str, int], width: int) -> Chain | None:
-    """The chain that some steps are, or None; `starts` tells where parameters start in a row of `width` numbers."""
+    """The chain that some steps are, or None; `starts` says at which place parameters start in a row of `width` numbers."""
     linear, between = steps[::2], steps[1::2]
     activations = {step.kind for step in between}
     layers = [step.layer for step in linear if isinstance(step.layer, nn.Linear) and step.kind == LINEAR]

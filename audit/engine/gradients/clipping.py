@@ -138,15 +138,15 @@ def owner(parameter: str) -> str:
 def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
     """Parameters and buffers of `modules`, name to `(N, ...)`; floating ones as `dtype`. A shared one appears once.
 
-    Each model's values start at a multiple of 64 bytes: products order their sums by how their operands lie in memory.
+    Each model's values start at a multiple of 64 bytes: products order their sums by the alignment of their operands.
     """
     first = dict(modules[0].named_parameters()) | dict(modules[0].named_buffers())
     tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
     columns = {}
     for name, value in first.items():
-        own = dtype if value.is_floating_point() else value.dtype
-        step = -(-value.numel() * own.itemsize // 64) * 64 // own.itemsize
-        column = torch.zeros(len(tables), step, dtype=own, device=device)[:, : value.numel()].view(-1, *value.shape)
+        kind = dtype if value.is_floating_point() else value.dtype
+        step = -(-value.numel() * kind.itemsize // 64) * 64 // kind.itemsize
+        column = torch.zeros(len(tables), step, dtype=kind, device=device)[:, : value.numel()].view(-1, *value.shape)
         for place, table in zip(column, tables, strict=True):
             place.copy_(table[name].detach())
         columns[name] = column

@@ -1,6 +1,6 @@
 """Parameters that a module of a user's own uses outside of any layer: class tokens, positions, scales, gates, matrices.
 
-While such a module runs on N models, it sees in the place of the parameter a tensor with a row per record, which holds the
+While such a module runs on N models, it sees instead of the parameter a tensor with a row per record, which holds the
 values of the record's model. So the derivative by it is each record's gradient, whatever the module does with it. Products of
 records with a matrix are those of a linear layer.
 """

@@ -30,8 +30,8 @@ def rowwise(first: Tensor, second: Tensor, bias: Tensor | None = None) -> Tensor
         if bias is None:
             return torch.bmm(first, second.transpose(1, 2))
         return torch.baddbmm(bias.unsqueeze(1), first, second.transpose(1, 2))
-    looped: Tensor = _Rowwise.apply(first, second, bias)
-    return looped
+    result: Tensor = _Rowwise.apply(first, second, bias)
+    return result
 
 
 def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:

@@ -80,10 +80,10 @@ def try_paths(
 
 
 def _own_buffer(module: nn.Module, counterpart: Callable[[], nn.Module]) -> str | None:
-    """Return which buffer another seed fills otherwise; a training of one model has to take the path of a training of many."""
+    """Return which buffer differs between models of two seeds. If one does, a single model takes the path of several, too."""
     buffers = dict(module.named_buffers())
-    others = dict(counterpart().named_buffers()) if buffers else {}
-    name = next((name for name, value in buffers.items() if name in others and not torch.equal(value, others[name])), None)
+    second = dict(counterpart().named_buffers()) if buffers else {}
+    name = next((name for name, value in buffers.items() if name in second and not torch.equal(value, second[name])), None)
     return None if name is None else f"buffer '{name}' differs between the models"
 
 
