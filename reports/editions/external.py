@@ -16,7 +16,6 @@ from audit.core.game_results import AttackResult, GameResult, GuessResult, Histo
 from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon, report_bound
 from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import AuditReport, Check, Coverage, MechanismResult
-from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
 from reports.answer import strongest_word
 from reports.editions.facts import AREAS, RATES, FigureCount
 from reports.formats.json import to_json
@@ -25,14 +24,13 @@ from reports.strength import ALLOWED_WORDS
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
 # in place of a title that is the name of a file
-TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores", "table": "Audit of a synthetic table"}
+TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores"}
 TARGETS = (0.01, 0.1)  # false positive rates at which a rate may be stated: the first at which ten false positives are expected
 EXPECTED_HITS = 10
 # checks that are left out: scores and memberships decide them, or a text of the owner's names them
 OF_MEMBERS = ("blind", "scores", "own")
 # a bound is stated as at most this share of its ceiling: at the ceiling itself every guess would be known to be right
 WITHIN_CEILING = 0.9
-P_VALUES = (0.001, 0.01, 0.05, 1.0)
 REASONS = {
     Outcome.VIOLATED: "a bound lies above the claim",
     Outcome.CONSISTENT: "no bound lies above the claim, and one could have been",
@@ -78,7 +76,6 @@ def external(report: AuditReport, title: str | None = None, epsilon: float | Non
         origins=(),
         provenance=_provenance(report.provenance),
         engagement=None if report.engagement is None else _engagement(report.engagement),
-        table=None if report.table is None else _table(report.table, facts),
     )
     edition = replace(edition, notes=statement(facts, records(report), epsilon))
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
@@ -362,45 +359,4 @@ def _guesses(attacks: Sequence[AttackResult], facts: FigureCount) -> GuessResult
         baseline=facts.up(best.baseline, AREAS),  # never 0, beside which any guess would seem to show something
         imputed=None,
         allowed=best.allowed,
-    )
-
-
-def _table(table: TableAudit, facts: FigureCount) -> TableAudit:
-    """Return the risks in coarse steps, without the columns and the figures of closest records."""
-    return TableAudit(
-        synthetic_records=rounded_count(table.synthetic_records),
-        training_records=rounded_count(table.training_records),
-        control_records=rounded_count(table.control_records),
-        columns=(),
-        categorical=(),
-        confidence=table.confidence,
-        risks=tuple(_risk(risk, facts) for risk in table.risks),
-        closeness=Closeness(training_copies=0.0, control_copies=0.0, training_distance=0.0, control_distance=0.0),
-    )
-
-
-def _risk(risk: TableRisk, facts: FigureCount) -> TableRisk:
-    facts.one_of(2)
-    steps = tuple(sorted({-area for area in AREAS} | set(AREAS)))
-    return TableRisk(
-        risk=risk.risk,
-        attack=risk.risk,
-        training=_success(risk.training, facts),
-        control=_success(risk.control, facts),
-        baseline=facts.near(risk.baseline, AREAS),
-        excess=facts.near(risk.excess, steps),
-        excess_lower=facts.down(risk.excess_lower, steps),
-        excess_upper=facts.up(risk.excess_upper, steps),
-        p_value=facts.up(risk.p_value, P_VALUES),
-        beyond_chance=risk.beyond_chance,
-    )
-
-
-def _success(rate: SuccessRate, facts: FigureCount) -> SuccessRate:
-    attacks = rounded_count(rate.attacks)
-    return SuccessRate(
-        successes=round(facts.near(rate.rate, AREAS) * attacks),
-        attacks=attacks,
-        lower=facts.down(rate.lower, AREAS),
-        upper=facts.up(rate.upper, AREAS),
     )

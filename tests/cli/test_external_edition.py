@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from audit.cli import verify as verification
 from audit.core.claims import Outcome
 from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError, DataError
-from audit.core.results import AuditReport
+from audit.core.results import AuditReport, Check, Status
 from audit.core.seeds import SHORTEST_SEED, new_seed
 from audit.execution import run_folder
 from audit.experiment.external import editions
@@ -203,6 +204,17 @@ def test_a_verdict_that_turned_memberships_do_not_show_is_not_given_away() -> No
     }
     with pytest.raises(AuditError, match=f"'{result.name}'"):
         editions.noisy_report(report, weak, KEY)
+
+
+@pytest.mark.parametrize("code", ["blind", "order", "decoys", "twin", "references", "clip"])
+def test_a_failed_check_of_memberships_has_no_edition(code: str) -> None:
+    """One membership can decide whether such a check fails; what a check of code says is the same for all memberships."""
+    report, table = scored_report(claim=None)
+    (result,) = report.mechanisms
+    failing = replace(result, checks=(Check(code=code, item="Some check", value="found", status=Status.FAILED),))
+    changed = replace(report, mechanisms=(failing,))
+    with nullcontext() if code == "clip" else pytest.raises(AuditError, match="Some check"):
+        assert editions.noisy_report(changed, games_of(report, table), KEY).mechanisms
 
 
 def test_a_void_audit_without_a_claim_stays_void_in_its_edition() -> None:

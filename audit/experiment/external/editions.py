@@ -33,6 +33,9 @@ FLIP_RATE = 1 / (1 + math.exp(EPSILON))
 STEP = 0.05  # width of the steps that editions state areas and rates in
 GAIN = 0.01  # area that the ranking of the shipped attacker may gain by an edition
 
+# checks that memberships decide; of one that failed no edition is written, so that an edition shows one status of them
+OF_COINS = ("blind", "order", "decoys", "twin", "references")
+
 Place = tuple[str, str]  # names of a training and of a game
 
 
@@ -95,8 +98,19 @@ def noisy_report(report: AuditReport, games: Mapping[Place, ScoredGame], key: by
     Games that cannot be computed again from scores (of secrets, or stopped at the first proof) are left out.
 
     Raises:
-        AssumptionError: no game is left, or the verdict would be another one.
+        AssumptionError: no game is left, a check that memberships decide has failed, or the verdict would be another one.
     """
+    failed = [
+        check.item
+        for result in report.mechanisms
+        for check in result.checks
+        if check.code in OF_COINS and check.status is Status.FAILED
+    ]
+    if failed:
+        raise AssumptionError(
+            f"no external edition of an audit whose own checks of its memberships failed ({', '.join(failed)}): that they "
+            "failed tells of who was a member. Draw coins anew, then audit again"
+        )
     results = tuple(_noisy_result(result, games, key) for result in report.mechanisms)
     if not any(game.attacks for result in results for game in result.games):
         raise AssumptionError(
