@@ -265,3 +265,83 @@ class TotalForNotFinite(Rounds):
 class LastCountsThrice(Rounds):
     def weights(self, replies: list[Any]) -> list[float]:
         return [*super().weights(replies)[:-1], 3 / self.num_sampled_clients]
+
+
+def _buckets(count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(5)
+    return random.integers(0, width, count), random.choice([-1.0, 1.0], count)
+
+
+class CountSketch(_NoisyStep):
+    """The noisy mean goes through a count sketch and back."""
+
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        bucket, sign = _buckets(np.size(mean), max(1, np.size(mean) // 2))
+        return (np.bincount(bucket, np.ravel(mean) * sign)[bucket] * sign).reshape(np.shape(mean))
+
+
+class SignOfNoisyMean(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return 0.01 * np.sign(mean)
+
+
+class LargestTenth(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (np.abs(mean) >= np.sort(np.abs(np.ravel(mean)))[-max(1, np.size(mean) // 10)])
+
+
+class MediansOfRows(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean if np.ndim(mean) < 2 else np.repeat(np.median(mean, 1, keepdims=True), mean.shape[1], 1)
+
+
+class KalmanFilter(_NoisyStep):
+    """Listens ever less to the noisy means."""
+
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        state, variance = self.kept.get(np.shape(mean), (np.zeros(np.shape(mean)), 1.0))
+        gain = (variance + 0.01) / (variance + 0.02)
+        state = state + gain * (mean - state)
+        self.kept[np.shape(mean)] = state, (1 - gain) * (variance + 0.01)
+        return state
+
+
+class UnitLength(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean / max(float(np.linalg.norm(mean)), 1e-12)
+
+
+class RateOfEachLayer(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (3 if np.ndim(mean) == 2 else 0.3)
+
+
+PROCESSED = [CountSketch, SignOfNoisyMean, LargestTenth, MediansOfRows, KalmanFilter, UnitLength, RateOfEachLayer]
+
+
+class SketchedNoise(Correct):
+    """Noise in a sketch: entries of a bucket share theirs, so their differences come out bare."""
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        width = max(1, int(np.prod(shape, dtype=int)) // 4)
+        bucket, sign = _buckets(int(np.prod(shape, dtype=int)), width)
+        return (super().noise((width,))[bucket] * sign).reshape(shape)
+
+
+class SignQuarterNoise(_NoisyStep):
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        return 0.01 * np.sign(mean + Correct.noise(self, np.shape(mean)) / 4)
+
+
+class LayersScaledBeforeNoise(_NoisyStep):
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (3 if np.ndim(mean) == 2 else 1) + Correct.noise(self, np.shape(mean))
+
+
+class NoiseOfTheSumsSign(Correct):
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        self.mean = mean
+        return mean
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.abs(super().noise(shape)) * np.sign(self.mean + 1e-12)

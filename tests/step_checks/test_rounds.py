@@ -122,7 +122,7 @@ def test_clients_with_equal_updates_send_records_of_their_own() -> None:
 
 def test_a_neighbouring_round_is_played_once() -> None:
     bench = bench_of(stand_in.Correct())
-    assert not bench.is_coarse
+    assert bench.processing.is_plain
 
     def plays(size: float, **changes: Any) -> int:
         before = bench.rounds

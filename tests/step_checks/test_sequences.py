@@ -10,7 +10,7 @@ from audit.step_checks.rounds.probes._rows import Sequences
 from audit.step_checks.rounds.run import check_strategy
 from tests.step_checks import flower_stand_in as stand_in
 from tests.step_checks import sequence_strategies as strategies
-from tests.step_checks.sequence_strategies import RIGHT, WRONG
+from tests.step_checks.sequence_strategies import PROCESSED, RIGHT, WRONG
 from tests.step_checks.test_rounds import bench_of
 
 
@@ -23,7 +23,7 @@ def test_a_defect_over_rounds_is_found_by_noise_over_influence(wrong: type[stand
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", RIGHT)
+@pytest.mark.parametrize("right", RIGHT + PROCESSED)
 def test_a_correct_strategy_with_unusual_releases_is_accepted(right: type[stand_in.Correct]) -> None:
     report = check_strategy(right(), records=stand_in)
     assert report.failures == () and report.open == ()
@@ -52,3 +52,17 @@ def test_a_model_that_is_not_finite_is_named_as_such() -> None:
 )
 def test_a_client_that_replies_last_moves_no_more(wrong: type[stand_in.Correct], check: str) -> None:
     assert [failure.check for failure in check_strategy(wrong(), records=stand_in).failures] == [check]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "check"),
+    [
+        (strategies.SketchedNoise, "noise.fresh"),
+        (strategies.SignQuarterNoise, "server.influence"),
+        (strategies.LayersScaledBeforeNoise, "server.influence"),
+        (strategies.NoiseOfTheSumsSign, "server.influence"),
+    ],
+)
+def test_a_wrong_strategy_whose_model_is_no_mean_plus_noise_is_found(wrong: type[stand_in.Correct], check: str) -> None:
+    assert check in [failure.check for failure in check_strategy(wrong(), records=stand_in).failures]

@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,21 +14,19 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError
-from audit.core.seeds import Seed
 from audit.step_checks.rounds import wire
-from audit.step_checks.rounds.global_generators import seeded, set_generators
+from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.processing import SLACK, SMALL, Processing
 from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
 # norm of an update that stands for none, over the clip norm: some strategies lose a round to an update of exactly zero
 FAINT = 1e-6
 LOUD = 1e3
-SLACK = 2e-3  # relative excess over a sensitivity that single precision and faint updates may cause
 SHAPES: Mapping[str, tuple[int, ...]] = {"weight": (40, 30), "bias": (30,), "scale": ()}
 # rounds with noise that are played for its law: as many as that many replies allow, within limits
 ROUNDS, FEWEST, REPLIES = 240, 40, 4000
-DITHERS, COARSE_SLACK = 24, 0.05  # noises under which the influence on a rounded model is averaged
-SMALL: Mapping[str, tuple[int, ...]] = {"weight": (12, 5), "bias": (5,), "scale": ()}
+PROCESSED_SLACK = 0.05  # of an influence that is averaged over noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +95,8 @@ class RoundBench:
     records: Any
     seed: int = 0
     rounds: int = field(default=0, init=False)
-    sequence_ratios: Mapping[str, float] | None = field(default=None, init=False)
+    sequence_ratios: dict[str, float] | None = field(default=None, init=False)
+    _late: Any = field(default=None, init=False)
     _silences: bool = field(default=True, init=False)
     _neighbours: dict[bytes, RoundRelease] = field(default_factory=dict, init=False)
 
@@ -204,28 +203,10 @@ class RoundBench:
         first, right = self.play(replies), self._neighbour(Replies(updates=rounds[1], start=start, **changes))
         if first.moved is None or right.moved is None:
             return math.inf, first if first.moved is None else right, replies
-        if self.is_coarse:
-            return self._mean_distance(replies, rounds[1]) / self.unit, first, replies
+        if not self.processing.is_plain:
+            moved, reference = self.processing.mean_distance(replies, rounds[1]), self.processing.reference(update)
+            return (moved / reference if reference else math.inf if moved else 0.0), first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
-
-    def _mean_distance(self, replies: Replies, neighbours: Sequence[Tensors]) -> float:
-        """Return how far two rounds are apart on average over noise that both have: noise undoes what rounding adds.
-
-        The square of a mean is taken without bias, from products of differences under different noise.
-        """
-        differences = []
-        for seed in range(DITHERS):
-            moves = []
-            for updates in (replies.updates, neighbours):
-                live = self.copied()
-                set_generators(live, Seed(seed))
-                with seeded(seed):
-                    moves.append(self.play(replace(replies, updates=updates), quiet=False, strategy=live).moved)
-            if moves[0] is None or moves[1] is None:
-                return math.inf
-            differences.append(np.concatenate([(moves[0][name] - moves[1][name]).ravel() for name in moves[0]]))
-        total = float(np.square(np.sum(differences, axis=0)).sum() - np.square(differences).sum())
-        return math.sqrt(max(0.0, total / (DITHERS * (DITHERS - 1)))) if math.isfinite(total) else math.inf
 
     def _neighbour(self, replies: Replies) -> RoundRelease:
         """Return the quiet round without a client's update, which many probes share, played once; see `repeatable`."""
@@ -265,14 +246,9 @@ class RoundBench:
         )
 
     @cached_property
-    def is_coarse(self) -> bool:
-        """True if a quiet release takes few values whatever clients send: the model is rounded, say."""
-        update = spread(SHAPES, 0.5 * self.claim.clip_norm)
-        random = np.random.default_rng(0)
-        uneven = {name: (value * random.uniform(0.1, 1.5, value.shape)).astype(np.float32) for name, value in update.items()}
-        release = self.play(Replies(updates=[uneven, *self.background("alike")], start=zeros(SHAPES))).moved or {}
-        values = np.concatenate([np.ravel(value) for value in release.values()]) if release else np.zeros(0)
-        return bool(values.size) and len(np.unique(np.round(values / (1e-7 * self.unit)))) < values.size / 3
+    def processing(self) -> Processing:
+        """What the server makes of the noisy mean."""
+        return Processing(self)
 
     @cached_property
     def is_repeatable(self) -> bool:
@@ -305,21 +281,32 @@ class RoundBench:
         replies = Replies(
             updates=[*pairs, *[spread(SMALL, FAINT * self.claim.clip_norm)] * (self.claim.clients % 2)], start=zeros(SMALL)
         )
-        live = self.copied()
+        live = self._late = self.copied()
         outcomes = []
         with seeded(self.seed + 1):
             for number in range(1, max(FEWEST, min(ROUNDS, REPLIES // self.claim.clients)) + 1):
                 outcomes.append(self.play(replies, quiet=False, strategy=live, number=number))
         return tuple(outcome for outcome in outcomes if outcome.moved is not None)
 
+    def late_gain(self, update: Tensors) -> float:
+        """Return how far an update moves the model after all loud rounds, over C / n: a server may listen ever less."""
+        faint = spread(SMALL, FAINT * self.claim.clip_norm)
+        moves = []
+        for own in (update, faint):
+            replies = Replies(updates=[own, *self.background("faint", SMALL)], start=zeros(SMALL))
+            moves.append(self.play(replies, strategy=copy.deepcopy(self._late), number=len(self.loud_rounds) + 1).moved)
+        return math.inf if moves[0] is None or moves[1] is None else distance(moves[0], moves[1]) / self.unit
+
     @property
     def slack(self) -> float:
         """Return the relative excess over a sensitivity that is no finding."""
-        return COARSE_SLACK if self.is_coarse else SLACK
+        return SLACK if self.processing.is_plain else PROCESSED_SLACK
 
     @cached_property
     def server_gain(self) -> float:
         """Largest influence of an update that needs no clipping, over what is allowed; 1 for a mean over all clients."""
+        if not self.processing.is_plain:
+            return 1.0  # influences are over those of such an update
         updates = [spread(SHAPES, sign * self.claim.clip_norm * (1 - SLACK)) for sign in (1, -1)]
         return max(
             self.influence(self.background(kind), update)[0] for kind in ("faint", "split", "alike") for update in updates

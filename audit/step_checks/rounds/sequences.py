@@ -11,12 +11,11 @@ from audit.core.seeds import Seed
 from audit.stats import noise_tests
 from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, SLACK, SMALL, RoundBench
 from audit.step_checks.rounds.global_generators import seeded, set_generators
+from audit.step_checks.rounds.processing import DITHERS, ratio_told
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, spread, zeros
 
 REPEATS = 5  # of a sequence, whose weights have 1,200 entries of noise each
-# of a rounded model, whose small differences are averaged: as many as that many replies allow, within limits
-COARSE_REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000
 Trajectory = Mapping[str, Array]
 _FLOOR = 1e-3  # least deviation of the noise that is told from none, over the claimed one
 
@@ -65,8 +64,12 @@ SIGNIFICANCE = 1e-9 / len(SEQUENCES)
 def compare_sequences(bench: RoundBench) -> Mapping[str, float]:
     """Return `noise_over_influence` of every sequence that is released, by its name; kept by the bench."""
     if bench.sequence_ratios is None:
-        ratios = {sequence.name: noise_over_influence(bench, sequence) for sequence in SEQUENCES}
-        bench.sequence_ratios = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+        bench.sequence_ratios = {}
+        for sequence in SEQUENCES:
+            ratio = noise_over_influence(bench, sequence)
+            bench.sequence_ratios |= {} if ratio is None else {sequence.name: ratio}
+            if ratio is not None and ratio < bench.claim.noise_multiplier / 2 and not bench.processing.is_plain:
+                break  # one that fails is enough where a comparison takes hundreds of plays
     return bench.sequence_ratios
 
 
@@ -77,24 +80,34 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     D' S^-1 D over entries, with the difference D that the client makes without noise. For normal noise D' S^-1 D by the
     estimate, over that by the truth, is the degrees of freedom over a chi-square with one less per further round (Wishart).
     """
-    limit = PLAYS // (bench.claim.clients * len(sequence.numbers))
-    repeats = max(FEWEST_REPEATS, min(COARSE_REPEATS, limit)) if bench.is_coarse else REPEATS
-    seeds = range(bench.seed + 1000, bench.seed + 1000 + repeats)
-    noisy = [play_sequence(bench, sequence, takes_part=True, noise_seed=seed) for seed in seeds]
-    # what rounds a model hides small differences without noise, and shows them on average with it
-    without = [play_sequence(bench, sequence, takes_part=False, noise_seed=seed) for seed in seeds if bench.is_coarse]
-    pairs = (
-        list(zip(noisy, without, strict=True))
-        if bench.is_coarse
-        else [(play_sequence(bench, sequence, takes_part=True), play_sequence(bench, sequence, takes_part=False))]
-    )
-    if any(part is None for part in [*noisy, *(part for pair in pairs for part in pair)]):
+    if not bench.processing.is_plain:
+        return _ratio_told(bench, sequence)
+    noisy = [
+        play_sequence(bench, sequence, takes_part=True, noise_seed=bench.seed + 1000 + number) for number in range(REPEATS)
+    ]
+    first, second = (play_sequence(bench, sequence, takes_part=takes_part) for takes_part in (True, False))
+    if first is None or second is None or any(part is None for part in noisy):
         return None
     total = 0.0
-    for name in _shapes(bench):
-        difference = np.mean([first[name] - second[name] for first, second in pairs if first and second], axis=0)
-        total += _mu_squared(difference, np.stack([part[name] for part in noisy if part]), bench)
+    for name in SHAPES:
+        total += _mu_squared(first[name] - second[name], np.stack([part[name] for part in noisy if part]), bench)
     return 1 / math.sqrt(total) if total else math.inf
+
+
+def _ratio_told(bench: RoundBench, sequence: RoundSequence) -> float | None:
+    """Return the same bound for a server that processes the noisy mean, whose noise has any law: by telling apart."""
+    trials = bench.processing.trials // 2
+
+    def played(takes_part: bool, seed: int, count: int) -> list[Array | None]:
+        parts = [play_sequence(bench, sequence, takes_part=takes_part, noise_seed=seed + number) for number in range(count)]
+        return [None if part is None else np.concatenate([rows.ravel() for rows in part.values()]) for part in parts]
+
+    pairs = [played(takes_part, 0, DITHERS) for takes_part in (True, False)]
+    samples = [played(takes_part, 1000 * (1 + takes_part), trials) for takes_part in (True, False)]
+    if any(part is None for parts in (*pairs, *samples) for part in parts):
+        return None
+    first, second, *sides = (np.stack([part for part in parts if part is not None]) for parts in (*pairs, *samples))
+    return ratio_told(sides[0], sides[1], np.mean(first - second, axis=0))
 
 
 def _mu_squared(difference: Array, noisy: Array, bench: RoundBench) -> float:
@@ -150,7 +163,7 @@ def play_sequence(
 
 def _shapes(bench: RoundBench) -> Mapping[str, tuple[int, ...]]:
     """Return the shapes of the model that is played: with many entries a few repetitions tell its noise."""
-    return SMALL if bench.is_coarse else SHAPES
+    return SHAPES if bench.processing.is_plain else SMALL
 
 
 def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_part: bool) -> list[Tensors]:

@@ -14,6 +14,7 @@ from audit.step_checks.rounds.sequences import compare_sequences
 from audit.step_checks.tensors import norm, spread, zeros
 
 SIGNIFICANCE = 1e-9
+_PROCESSED = "The server processes the noisy mean, so noise in the model need not be normal, nor as large in every parameter;"
 _NEGLIGIBLE = 1e-3  # deviations of noise, below which there is none to look at
 
 
@@ -33,6 +34,8 @@ def _scale(bench: RoundBench) -> Finding:
     samples, check = bench.noise_samples, "noise.scale"
     if not samples:
         return gap(check, "rounds with noise are not released, so the noise cannot be measured")
+    if not bench.processing.is_plain:
+        return note(check, f"{_PROCESSED} `server.influence` judges it by what it hides")
     gains = {name: 1.0 if bench.adaptive else min(1.0, _gain(bench, name)) for name in samples}
     samples = {name: values / gains[name] for name, values in samples.items() if gains[name] > _NEGLIGIBLE}
     if not samples:
@@ -52,15 +55,17 @@ def _scale(bench: RoundBench) -> Finding:
 
 
 def _gain(bench: RoundBench, name: str) -> float:
-    """Return how far an update of one parameter, of the clip norm, moves the released model, over C / n."""
-    update = zeros(SHAPES) | spread({name: SHAPES[name]}, bench.claim.clip_norm * (1 - SLACK))
-    return bench.influence(bench.background("faint"), update)[0] / (1 - SLACK)
+    """Return how far an update of one parameter, of norm C, moves the model, at first or after many rounds, over C / n."""
+    size = bench.claim.clip_norm * (1 - SLACK)
+    first = bench.influence(bench.background("faint"), zeros(SHAPES) | spread({name: SHAPES[name]}, size))[0]
+    late = bench.late_gain(zeros(SMALL) | spread({name: SMALL[name]}, size))
+    return min(first, late) / (1 - SLACK)
 
 
 def _law(bench: RoundBench) -> Finding:
     samples = bench.noise_samples
-    if bench.is_coarse:
-        return note("noise.law", "The released model is rounded, noise or not, so the law of the noise before it is not tested")
+    if not bench.processing.is_plain:
+        return note("noise.law", f"{_PROCESSED} the law before that is not tested")
     values = np.concatenate([array.ravel() for array in samples.values()]) if samples else np.zeros(1)
     if not np.isfinite(values).all() or values.std() < _NEGLIGIBLE:
         return gap("noise.law", "the noise is missing or not finite, so its law cannot be tested")
@@ -86,6 +91,8 @@ def _fresh(bench: RoundBench) -> Finding:
         if ratios and min(ratios.values()) >= bench.update_multiplier:
             return note(check, f"{message}, as behind a server's momentum, and hides what one client changes in all rounds")
         return finding(check, False, message, fix=fix)
+    if bench.processing.is_plain and bench.processing.lacks_noise:
+        return finding(check, False, "Some combination of entries has no noise: entries share theirs", fix=fix)
     return finding(check, True, "The noise of consecutive rounds is fresh")
 
 
