@@ -115,15 +115,15 @@ class RoundBench:
         """Noise of the updates' sum over the clip norm; more than is claimed if a noisy count moves the norm."""
         return float(self.strategy.noise_multiplier) if self.adaptive else self.claim.noise_multiplier
 
-    def copied(self) -> Any:
-        """Return a copy of the strategy as it was handed in.
+    def copied(self, strategy: Any = None) -> Any:
+        """Return a copy of a strategy; of the one that was handed in, as it was, if none is given.
 
         Raises:
             ConfigError: it cannot be copied.
         """
         try:
             modules = {id(module): module for module in sys.modules.values()}  # shared: accountants hold libraries, say
-            return copy.deepcopy(self.strategy, modules)
+            return copy.deepcopy(self.strategy if strategy is None else strategy, modules)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"the strategy cannot be copied: {error}; hand in one that holds no connection or lock"
@@ -294,7 +294,7 @@ class RoundBench:
         moves = []
         for own in (update, faint):
             replies = Replies(updates=[own, *self.background("faint", SMALL)], start=zeros(SMALL))
-            moves.append(self.play(replies, strategy=copy.deepcopy(self._late), number=len(self.loud_rounds) + 1).moved)
+            moves.append(self.play(replies, strategy=self.copied(self._late), number=len(self.loud_rounds) + 1).moved)
         return math.inf if moves[0] is None or moves[1] is None else distance(moves[0], moves[1]) / self.unit
 
     @property
