@@ -61,7 +61,7 @@ def test_a_client_that_replies_last_moves_no_more(wrong: type[stand_in.Correct],
         (strategies.SketchedNoise, "noise.fresh"),
         (strategies.SignQuarterNoise, "server.influence"),
         (strategies.LayersScaledBeforeNoise, "server.influence"),
-        (strategies.NoiseOfTheSumsSign, "server.influence"),
+        (strategies.NoiseOfTheSumsSign, "noise.influence"),
     ],
 )
 def test_a_wrong_strategy_whose_model_is_no_mean_plus_noise_is_found(wrong: type[stand_in.Correct], check: str) -> None:

@@ -203,7 +203,7 @@ class RoundBench:
         first, right = self.play(replies), self._neighbour(Replies(updates=rounds[1], start=start, **changes))
         if first.moved is None or right.moved is None:
             return math.inf, first if first.moved is None else right, replies
-        if not self.processing.is_plain:
+        if self.processing.hides_client:
             moved, reference = self.processing.mean_distance(replies, rounds[1]), self.processing.reference(update)
             return (moved / reference if reference else math.inf if moved else 0.0), first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
@@ -300,12 +300,12 @@ class RoundBench:
     @property
     def slack(self) -> float:
         """Return the relative excess over a sensitivity that is no finding."""
-        return SLACK if self.processing.is_plain else PROCESSED_SLACK
+        return PROCESSED_SLACK if self.processing.hides_client else SLACK
 
     @cached_property
     def server_gain(self) -> float:
         """Largest influence of an update that needs no clipping, over what is allowed; 1 for a mean over all clients."""
-        if not self.processing.is_plain:
+        if self.processing.hides_client:
             return 1.0  # influences are over those of such an update
         updates = [spread(SHAPES, sign * self.claim.clip_norm * (1 - SLACK)) for sign in (1, -1)]
         return max(

@@ -68,6 +68,12 @@ class Processing:
                 gains.append(gain)
         return max(gains) - min(gains) <= _TOLERANCE * max(map(abs, gains))
 
+    @cached_property
+    def hides_client(self) -> bool:
+        """True if the release is no mean plus noise, and one round tells no more of a client than is claimed."""
+        claim = self.bench.claim.noise_multiplier
+        return claim > 0 and not self.is_plain and self.noise_over_influence >= claim
+
     def _tensors(self, values: Array, size: float) -> Tensors:
         """Return numbers, in order, as an update of that norm."""
         values, tensors, start = values * (size / np.linalg.norm(values)), {}, 0

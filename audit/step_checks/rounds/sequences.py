@@ -68,7 +68,7 @@ def compare_sequences(bench: RoundBench) -> Mapping[str, float]:
         for sequence in SEQUENCES:
             ratio = noise_over_influence(bench, sequence)
             bench.sequence_ratios |= {} if ratio is None else {sequence.name: ratio}
-            if ratio is not None and ratio < bench.claim.noise_multiplier / 2 and not bench.processing.is_plain:
+            if ratio is not None and ratio < bench.claim.noise_multiplier / 2 and bench.processing.hides_client:
                 break  # one that fails is enough where a comparison takes hundreds of plays
     return bench.sequence_ratios
 
@@ -80,7 +80,7 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     D' S^-1 D over entries, with the difference D that the client makes without noise. For normal noise D' S^-1 D by the
     estimate, over that by the truth, is the degrees of freedom over a chi-square with one less per further round (Wishart).
     """
-    if not bench.processing.is_plain:
+    if bench.processing.hides_client:
         return _ratio_told(bench, sequence)
     noisy = [
         play_sequence(bench, sequence, takes_part=True, noise_seed=bench.seed + 1000 + number) for number in range(REPEATS)
@@ -163,7 +163,7 @@ def play_sequence(
 
 def _shapes(bench: RoundBench) -> Mapping[str, tuple[int, ...]]:
     """Return the shapes of the model that is played: with many entries a few repetitions tell its noise."""
-    return SHAPES if bench.processing.is_plain else SMALL
+    return SMALL if bench.processing.hides_client else SHAPES
 
 
 def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_part: bool) -> list[Tensors]:

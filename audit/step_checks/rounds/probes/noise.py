@@ -34,7 +34,7 @@ def _scale(bench: RoundBench) -> Finding:
     samples, check = bench.noise_samples, "noise.scale"
     if not samples:
         return gap(check, "rounds with noise are not released, so the noise cannot be measured")
-    if not bench.processing.is_plain:
+    if bench.processing.hides_client:
         return note(check, f"{_PROCESSED} `server.influence` judges it by what it hides")
     gains = {name: 1.0 if bench.adaptive else min(1.0, _gain(bench, name)) for name in samples}
     samples = {name: values / gains[name] for name, values in samples.items() if gains[name] > _NEGLIGIBLE}
@@ -64,7 +64,7 @@ def _gain(bench: RoundBench, name: str) -> float:
 
 def _law(bench: RoundBench) -> Finding:
     samples = bench.noise_samples
-    if not bench.processing.is_plain:
+    if bench.processing.hides_client:
         return note("noise.law", f"{_PROCESSED} the law before that is not tested")
     values = np.concatenate([array.ravel() for array in samples.values()]) if samples else np.zeros(1)
     if not np.isfinite(values).all() or values.std() < _NEGLIGIBLE:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.stats import noise_tests
-from audit.step_checks.findings import Finding, finding, gap, note
+from audit.step_checks.findings import Finding, finding, note
 from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, RoundBench
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import distance, spread, zeros
@@ -26,8 +26,9 @@ class Weighting:
 
 
 def _server_step(bench: RoundBench) -> Finding:
-    if not bench.processing.is_plain:
-        return _processed(bench)
+    if bench.processing.hides_client:
+        message = "The released model is no mean plus noise; it tells no more of a client than is claimed"
+        return note("server.influence", message, bench.processing.noise_over_influence, bench.claim.noise_multiplier)
     gain = bench.server_gain
     message = (
         f"An update of norm C moves the released model by {gain * bench.unit:.4g} where C/n = {bench.unit:.4g} is what the "
@@ -37,24 +38,6 @@ def _server_step(bench: RoundBench) -> Finding:
     size = gain * bench.unit
     holds = gain <= 1 + bench.slack + SLACK or _noise_follows(bench, gain)
     return finding("server.influence", holds, message, fix=fix, measurement=size, claim=bench.unit)
-
-
-def _processed(bench: RoundBench) -> Finding:
-    """Return whether releases of a server that processes the noisy mean tell no more of a client than the noise allows."""
-    check, claim = "server.influence", bench.claim.noise_multiplier
-    if not claim:
-        return gap(check, "no noise is claimed, and the released model is no mean of the updates")
-    ratio = bench.processing.noise_over_influence
-    message = (
-        f"The released model is no mean plus noise, and its noise is at most {ratio:.3g} times what an update of norm C "
-        f"changes in it, where {claim:g} is claimed"
-    )
-    fix = "add the noise to the mean of the clipped updates, before the server's optimiser, median or other step"
-    if ratio >= claim:
-        return note(
-            check, "The released model is no mean plus noise; with or without a client it is told no better than claimed"
-        )
-    return finding(check, False, message, fix=fix, measurement=ratio, claim=claim)
 
 
 def _noise_follows(bench: RoundBench, gain: float) -> bool:
