@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit.step_checks.rounds import wire
-from audit.step_checks.rounds.bench import SMALL
+from audit.step_checks.rounds.processing import SMALL
 from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import spread, zeros
 from tests.step_checks import flower_stand_in as stand_in

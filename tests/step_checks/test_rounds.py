@@ -13,7 +13,8 @@ import pytest
 from audit.cli import app
 from audit.core.errors import ConfigError
 from audit.step_checks.findings import PropertyStatus, StepReport
-from audit.step_checks.rounds.bench import SMALL, RoundBench, RoundClaim
+from audit.step_checks.rounds.bench import RoundBench, RoundClaim
+from audit.step_checks.rounds.processing import SMALL
 from audit.step_checks.rounds.run import check_strategy
 from audit.step_checks.tensors import distance, spread
 from tests.step_checks import flower_stand_in as stand_in

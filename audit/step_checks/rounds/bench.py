@@ -204,8 +204,8 @@ class RoundBench:
         if first.moved is None or right.moved is None:
             return math.inf, first if first.moved is None else right, replies
         if self.processing.hides_client:
-            moved, reference = self.processing.mean_distance(replies, rounds[1]), self.processing.reference(update)
-            return (moved / reference if reference else math.inf if moved else 0.0), first, replies
+            influence, reference = self.processing.mean_distance(replies, rounds[1]), self.processing.reference(update)
+            return (influence / reference if reference else math.inf if influence else 0.0), first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
 
     def _neighbour(self, replies: Replies) -> RoundRelease:
@@ -247,7 +247,7 @@ class RoundBench:
 
     @cached_property
     def processing(self) -> Processing:
-        """What the server makes of the noisy mean."""
+        """Return the way from the noisy mean to the model."""
         return Processing(self)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a server makes of the noisy mean: a model that is no mean plus noise is judged by how well releases are told apart."""
+"""The server's way from noisy mean to model: one that is no mean plus noise is judged by the area between releases."""
 
 import itertools
 import math
@@ -42,7 +42,7 @@ class Processing:
     def is_plain(self) -> bool:
         """True if the release is a mean plus noise, times a constant: one client moves it by its update, whatever the noise.
 
-        A clip norm that adapts counts as such. Noise that no seed repeats leaves the rounds without noise to tell.
+        A clip norm that adapts counts as such. Noise that no seed repeats leaves the rounds without noise.
         """
         bench = self.bench
         if bench.adaptive:
@@ -51,8 +51,8 @@ class Processing:
         seeds: list[int | None] = [None]
         replies = self._replies("faint", self._tensors(random.normal(size=_size()), size))
         if self._differences(replies, replies.updates, 3) is not None:
-            repeats = self.release(replies, 3), self.release(replies, 3)
-            seeds += [3, 4] if repeats[0] is not None and np.array_equal(*repeats) else []
+            first, second = self.release(replies, 3), self.release(replies, 3)
+            seeds += [3, 4] if first is not None and second is not None and np.array_equal(first, second) else []
         gains = []
         for seed in seeds:
             for direction in (*random.normal(size=(2, _size())), np.ones(_size())):
@@ -61,16 +61,16 @@ class Processing:
                 difference = self._differences(replies, self._replies("faint").updates, seed)
                 if difference is None or not np.isfinite(difference).all():
                     return True
-                sent = direction / np.linalg.norm(direction)
-                gain = float(sent @ difference)
-                if np.linalg.norm(difference - gain * sent) > _TOLERANCE * max(abs(gain), 0.25 * bench.unit):
+                unit_vector = direction / np.linalg.norm(direction)
+                gain = float(unit_vector @ difference)
+                if np.linalg.norm(difference - gain * unit_vector) > _TOLERANCE * max(abs(gain), 0.25 * bench.unit):
                     return False
                 gains.append(gain)
         return max(gains) - min(gains) <= _TOLERANCE * max(map(abs, gains))
 
     @cached_property
     def hides_client(self) -> bool:
-        """True if the release is no mean plus noise, and one round tells no more of a client than is claimed."""
+        """True if the release is no mean plus noise, and in one round the noise hides a client as well as is claimed."""
         claim = self.bench.claim.noise_multiplier
         return claim > 0 and not self.is_plain and self.noise_over_influence >= claim
 
@@ -91,12 +91,12 @@ class Processing:
         """Return how far a round moves the model, under the noise of a seed or without noise; None if it is refused."""
         live = self.bench.copied()
         if seed is None:
-            moved = self.bench.play(replies, strategy=live).moved
+            movement = self.bench.play(replies, strategy=live).moved
         else:
             set_generators(live, Seed(seed))
             with seeded(seed):
-                moved = self.bench.play(replies, quiet=False, strategy=live).moved
-        return None if moved is None else np.concatenate([value.ravel() for value in moved.values()])
+                movement = self.bench.play(replies, quiet=False, strategy=live).moved
+        return None if movement is None else np.concatenate([value.ravel() for value in movement.values()])
 
     def _differences(self, replies: Replies, neighbours: Sequence[Tensors], seed: int | None) -> Array | None:
         """Return by how much two rounds under the same noise are apart."""
@@ -121,45 +121,47 @@ class Processing:
         size, clip = norm(finite), self.bench.claim.clip_norm
         near = {name: (value * min(1.0, clip * (1 - SLACK) / size)).astype(np.float32) for name, value in finite.items()}
         shapes = {name: value.shape for name, value in update.items()}
-        faint, others = spread(shapes, 1e-6 * clip), self.bench.background("faint", shapes)
+        faint, background = spread(shapes, 1e-6 * clip), self.bench.background("faint", shapes)
         start = {name: np.zeros_like(value) for name, value in update.items()}
-        replies = Replies(updates=[near, *others], start=start)
+        replies = Replies(updates=[near, *background], start=start)
         key = replies.digest()
         if key not in self._references:
-            self._references[key] = self.mean_distance(replies, [faint, *others])
+            self._references[key] = self.mean_distance(replies, [faint, *background])
         return self._references[key]
 
     @cached_property
     def noise_over_influence(self) -> float:
-        """An upper confidence bound on the noise over what one client changes in one round, in the clearest direction."""
-        random, others = np.random.default_rng(2), {}
+        """Return an upper confidence bound on the noise over one client's change in one round, in the clearest direction."""
+        random, neighbour_rounds = np.random.default_rng(2), {}
         for kind in ("faint", "split", "alike"):
-            others[kind] = self._many(self._replies(kind), 10_000)
-        silent = others["faint"]
-        ones, starts = np.ones(_size()), np.cumsum([0, *map(math.prod, SMALL.values())])
-        tried = [(kind, ones) for kind in others] + [("faint", direction) for direction in random.normal(size=(2, _size()))]
+            neighbour_rounds[kind] = self._sample_releases(self._replies(kind), 10_000)
+        silent = neighbour_rounds["faint"]
+        constant, starts = np.ones(_size()), np.cumsum([0, *map(math.prod, SMALL.values())])
+        directions = [(kind, constant) for kind in neighbour_rounds] + [
+            ("faint", direction) for direction in random.normal(size=(2, _size()))
+        ]
         for start, end in itertools.pairwise(starts):
-            tried.append(("faint", ones * ((np.arange(_size()) >= start) & (np.arange(_size()) < end))))
-        tried.append(("faint", np.eye(_size())[0]))
+            directions.append(("faint", constant * ((np.arange(_size()) >= start) & (np.arange(_size()) < end))))
+        directions.append(("faint", np.eye(_size())[0]))
         if silent is not None and np.isfinite(silent).all():
-            tried.append(("faint", np.linalg.eigh(np.cov(silent.T))[1][:, 0]))  # the direction with the least noise
+            directions.append(("faint", np.linalg.eigh(np.cov(silent.T))[1][:, 0]))  # the direction with the least noise
         share = min(1.0, self.bench.claim.noise_multiplier)
         ratios = []
-        for kind, direction in tried:
+        for kind, direction in directions:
             replies = self._replies(kind, self._tensors(direction, share * self.bench.claim.clip_norm))
-            ratios.append(self._ratio(replies, self._replies(kind).updates, others[kind]))
+            ratios.append(self._ratio(replies, self._replies(kind).updates, neighbour_rounds[kind]))
             if share * ratios[-1] < self.bench.claim.noise_multiplier / 2:
                 break
         return share * min(ratios)
 
     def _ratio(self, replies: Replies, neighbours: Sequence[Tensors], silent: Array | None) -> float:
         parts = [self._differences(replies, neighbours, seed) for seed in range(DITHERS)]
-        with_client = self._many(replies, 20_000)
-        if silent is None or with_client is None:
+        client_releases = self._sample_releases(replies, 20_000)
+        if silent is None or client_releases is None:
             return math.inf
-        return ratio_told(with_client, silent, np.mean([part for part in parts if part is not None], axis=0))
+        return ratio_bound(client_releases, silent, np.mean([part for part in parts if part is not None], axis=0))
 
-    def _many(self, replies: Replies, first_seed: int) -> Array | None:
+    def _sample_releases(self, replies: Replies, first_seed: int) -> Array | None:
         """Return releases under as many seeds, `(trials, entries)`; None if a round is refused."""
         rows = [self.release(replies, first_seed + number) for number in range(self.trials)]
         released = [row for row in rows if row is not None]
@@ -178,15 +180,15 @@ class Processing:
         joint = np.concatenate(list(samples.values()), axis=1)
         rounds = len(joint)
         joint = joint[:, : max(2, rounds // 4)]
-        least = 1 - math.sqrt(joint.shape[1] / rounds) - math.sqrt(2 * math.log(1e9) / rounds)
-        if least <= 0 or not np.isfinite(joint).all():
+        edge = 1 - math.sqrt(joint.shape[1] / rounds) - math.sqrt(2 * math.log(1e9) / rounds)
+        if edge <= 0 or not np.isfinite(joint).all():
             return False
         joint = joint / np.maximum(joint.std(axis=0), 1e-12)  # what is scaled apart is judged entry by entry
-        return float(np.linalg.eigvalsh(joint.T @ joint / rounds)[0]) < least**2
+        return float(np.linalg.eigvalsh(joint.T @ joint / rounds)[0]) < edge**2
 
 
-def ratio_told(first: Array, second: Array, difference: Array) -> float:
-    """Return an upper confidence bound on 1 / mu, from how well simple statistics tell two samples of releases apart.
+def ratio_bound(first: Array, second: Array, difference: Array) -> float:
+    """Return an upper confidence bound on 1 / mu, from the areas by which simple statistics separate two samples of releases.
 
     Under mu-GDP no statistic wins more than Phi(mu / sqrt 2) of pairs. Statistics: the product with a difference, over each
     entry's variance; the sum of squares; the largest and the least size of an entry, and how many are zero.

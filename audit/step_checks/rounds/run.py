@@ -16,8 +16,9 @@ from audit.stats import noise_tests
 from audit.stats.curves.tradeoff import gdp_epsilon
 from audit.step_checks.findings import Finding, StepReport, all_findings, finding
 from audit.step_checks.rounds import legacy, wire
-from audit.step_checks.rounds.bench import LOUD, SHAPES, SMALL, RoundBench, RoundClaim
+from audit.step_checks.rounds.bench import LOUD, SHAPES, RoundBench, RoundClaim
 from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.processing import SMALL
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, norm, spread, zeros
 

@@ -9,9 +9,9 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.stats import noise_tests
-from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, RoundBench
 from audit.step_checks.rounds.global_generators import seeded, set_generators
-from audit.step_checks.rounds.processing import DITHERS, ratio_told
+from audit.step_checks.rounds.processing import DITHERS, SLACK, SMALL, ratio_bound
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, spread, zeros
 
@@ -81,7 +81,7 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     estimate, over that by the truth, is the degrees of freedom over a chi-square with one less per further round (Wishart).
     """
     if bench.processing.hides_client:
-        return _ratio_told(bench, sequence)
+        return _separation_ratio(bench, sequence)
     noisy = [
         play_sequence(bench, sequence, takes_part=True, noise_seed=bench.seed + 1000 + number) for number in range(REPEATS)
     ]
@@ -94,20 +94,20 @@ def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | 
     return 1 / math.sqrt(total) if total else math.inf
 
 
-def _ratio_told(bench: RoundBench, sequence: RoundSequence) -> float | None:
-    """Return the same bound for a server that processes the noisy mean, whose noise has any law: by telling apart."""
+def _separation_ratio(bench: RoundBench, sequence: RoundSequence) -> float | None:
+    """Return the same bound for a server that processes the noisy mean; its noise may have any law."""
     trials = bench.processing.trials // 2
 
-    def played(takes_part: bool, seed: int, count: int) -> list[Array | None]:
+    def trajectories(takes_part: bool, seed: int, count: int) -> list[Array | None]:
         parts = [play_sequence(bench, sequence, takes_part=takes_part, noise_seed=seed + number) for number in range(count)]
         return [None if part is None else np.concatenate([rows.ravel() for rows in part.values()]) for part in parts]
 
-    pairs = [played(takes_part, 0, DITHERS) for takes_part in (True, False)]
-    samples = [played(takes_part, 1000 * (1 + takes_part), trials) for takes_part in (True, False)]
+    pairs = [trajectories(takes_part, 0, DITHERS) for takes_part in (True, False)]
+    samples = [trajectories(takes_part, 1000 * (1 + takes_part), trials) for takes_part in (True, False)]
     if any(part is None for parts in (*pairs, *samples) for part in parts):
         return None
     first, second, *sides = (np.stack([part for part in parts if part is not None]) for parts in (*pairs, *samples))
-    return ratio_told(sides[0], sides[1], np.mean(first - second, axis=0))
+    return ratio_bound(sides[0], sides[1], np.mean(first - second, axis=0))
 
 
 def _mu_squared(difference: Array, noisy: Array, bench: RoundBench) -> float:

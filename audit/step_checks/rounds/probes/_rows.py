@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.step_checks.findings import Finding, finding, gap
-from audit.step_checks.rounds.bench import FEWEST, LOUD, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.bench import FEWEST, LOUD, RoundBench
+from audit.step_checks.rounds.processing import SLACK, SMALL
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.rounds.sequences import SEQUENCES, RoundSequence, compare_sequences, play_sequence
 from audit.step_checks.tensors import spread, zeros

@@ -7,14 +7,15 @@ import numpy as np
 from audit.core.data import Array
 from audit.stats import noise_tests
 from audit.step_checks.findings import Finding, PropertyStatus, finding, gap, note
-from audit.step_checks.rounds.bench import SHAPES, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.bench import SHAPES, RoundBench
 from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.processing import SLACK, SMALL
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.rounds.sequences import compare_sequences
 from audit.step_checks.tensors import norm, spread, zeros
 
 SIGNIFICANCE = 1e-9
-_PROCESSED = "The server processes the noisy mean, so noise in the model need not be normal, nor as large in every parameter;"
+_PROCESSING = "The server processes the noisy mean, so noise in the model need not be normal, nor as large in every parameter;"
 _NEGLIGIBLE = 1e-3  # deviations of noise, below which there is none to look at
 
 
@@ -35,7 +36,7 @@ def _scale(bench: RoundBench) -> Finding:
     if not samples:
         return gap(check, "rounds with noise are not released, so the noise cannot be measured")
     if bench.processing.hides_client:
-        return note(check, f"{_PROCESSED} `server.influence` judges it by what it hides")
+        return note(check, f"{_PROCESSING} `server.influence` judges it by what it hides")
     gains = {name: 1.0 if bench.adaptive else min(1.0, _gain(bench, name)) for name in samples}
     samples = {name: values / gains[name] for name, values in samples.items() if gains[name] > _NEGLIGIBLE}
     if not samples:
@@ -65,7 +66,7 @@ def _gain(bench: RoundBench, name: str) -> float:
 def _law(bench: RoundBench) -> Finding:
     samples = bench.noise_samples
     if bench.processing.hides_client:
-        return note("noise.law", f"{_PROCESSED} the law before that is not tested")
+        return note("noise.law", f"{_PROCESSING} the law before that is not tested")
     values = np.concatenate([array.ravel() for array in samples.values()]) if samples else np.zeros(1)
     if not np.isfinite(values).all() or values.std() < _NEGLIGIBLE:
         return gap("noise.law", "the noise is missing or not finite, so its law cannot be tested")

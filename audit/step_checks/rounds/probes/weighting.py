@@ -9,7 +9,8 @@ import numpy as np
 
 from audit.stats import noise_tests
 from audit.step_checks.findings import Finding, finding, note
-from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.bench import LOUD, SHAPES, RoundBench
+from audit.step_checks.rounds.processing import SLACK, SMALL
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import distance, spread, zeros
 
@@ -27,7 +28,7 @@ class Weighting:
 
 def _server_step(bench: RoundBench) -> Finding:
     if bench.processing.hides_client:
-        message = "The released model is no mean plus noise; it tells no more of a client than is claimed"
+        message = "The released model is no mean plus noise; its noise hides a client as well as is claimed"
         return note("server.influence", message, bench.processing.noise_over_influence, bench.claim.noise_multiplier)
     gain = bench.server_gain
     message = (
