@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from audit.stats.bounds.least_favourable import auc_mu
 from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, norm, spread, zeros
-
-if TYPE_CHECKING:
-    from audit.step_checks.rounds.bench import RoundBench
 
 SMALL: Mapping[str, tuple[int, ...]] = {"weight": (12, 5), "bias": (5,), "scale": ()}
 SLACK = 2e-3  # relative excess over a sensitivity that single precision and faint updates may cause
@@ -31,7 +28,7 @@ _TOLERANCE = 0.01  # relative, by which movements of a mean plus noise may diffe
 class Processing:
     """The server's way from the noisy mean to the model."""
 
-    bench: "RoundBench"
+    bench: Any  # a RoundBench, which makes this
     _references: dict[bytes, float] = field(default_factory=dict, init=False)
 
     @property
