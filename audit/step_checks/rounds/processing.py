@@ -33,7 +33,7 @@ class Processing:
 
     @property
     def trials(self) -> int:
-        return max(FEWEST, min(TRIALS, REPLIES // self.bench.claim.clients))
+        return max(FEWEST, min(TRIALS, REPLIES // int(self.bench.claim.clients)))
 
     @cached_property
     def is_plain(self) -> bool:
@@ -142,7 +142,7 @@ class Processing:
         directions.append(("faint", np.eye(_size())[0]))
         if silent is not None and np.isfinite(silent).all():
             directions.append(("faint", np.linalg.eigh(np.cov(silent.T))[1][:, 0]))  # the direction with the least noise
-        share = min(1.0, self.bench.claim.noise_multiplier)
+        share = min(1.0, float(self.bench.claim.noise_multiplier))
         ratios = []
         for kind, direction in directions:
             replies = self._replies(kind, self._tensors(direction, share * self.bench.claim.clip_norm))
