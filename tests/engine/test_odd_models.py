@@ -1,4 +1,4 @@
-"""Models of odd forms have the same bits alone and beside others: one unit, numbers that fill no cache line, own buffers."""
+"""Models of odd forms: one unit, numbers that fill no cache line, buffers of their own, constants drawn in every call."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from audit.core.events import dp_sgd
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
+from tests.engine.twin import slow_training
 
 STEPS = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=2)
 
@@ -36,6 +37,22 @@ class FrozenRecurrence(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.last(self.frozen(torch.tanh(self.mix(inputs.view(-1, 4, 5))))[0][:, -1])
+
+
+class DrawnConstants(nn.Module):
+    """Draws the same numbers in every call, in the ways that code has for it."""
+
+    def __init__(self, generator: bool) -> None:
+        super().__init__()
+        self.first, self.last, self.generator = nn.Linear(6, 8), nn.Linear(8, 3), generator
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.tanh(self.first(inputs))
+        if self.generator:
+            return self.last(hidden * torch.rand(8, generator=torch.Generator().manual_seed(5)).to(hidden.dtype))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            return self.last(hidden * torch.rand(8).to(hidden.dtype))
 
 
 class OwnBuffer(nn.Module):
@@ -72,3 +89,14 @@ def test_a_buffer_that_differs_between_models_decides_the_path_of_each() -> None
     model = {"factory": f"{__name__}:OwnBuffer"}
     for models in (1, 4):
         assert arrange(cases.job(STEPS, model=model, data=cases.dataset((7,)), models=models), ScheduleSettings()).sequential
+
+
+@pytest.mark.parametrize("generator", [True, False])
+def test_constants_that_every_call_draws_are_those_of_the_model(generator: bool) -> None:
+    model = {"factory": f"{__name__}:DrawnConstants", "arguments": {"generator": generator}}
+    job = cases.job(
+        dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=2), model=model, data=cases.dataset((6,)), models=2
+    )
+    trained = train(job, cases.silent, ScheduleSettings(dtype=torch.float64, sequential=True))
+    for name, value in slow_training(job, 1).items():
+        np.testing.assert_allclose(trained.weights[name][1], value, rtol=1e-9, atol=1e-12, err_msg=name)

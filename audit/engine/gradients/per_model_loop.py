@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
@@ -17,6 +18,7 @@ from audit.engine.layers.layer_map import has_random_layers
 from audit.engine.layers.modes import Modes
 from audit.engine.layers.reparametrization import with_values
 from audit.engine.parameter_layout import Layout
+from audit.engine.random.repeated_draws import repeats_draws
 from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
@@ -27,8 +29,9 @@ _RecordLoss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 class LoopGradients:
     """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
 
-    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
-    says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another, as are
+    models that draw constants from a seed of their own. `draws` says that the forward pass draws random numbers by other means
+    than layers; in evaluation every model then draws the same.
     `own` holds a module for each model if more than weights differs between them; otherwise `module` serves all.
     """
 
@@ -50,6 +53,7 @@ class LoopGradients:
         self.module = self.modules[0]
         self._modes = [Modes(own_module) for own_module in self.modules]
         self._buffers = [name for name, _ in self.module.named_buffers()]
+        self._has_drawn_constants: bool | None = None
 
     def _module(self, model: int) -> nn.Module:
         return self.modules[model if len(self.modules) > 1 else 0]
@@ -171,7 +175,7 @@ class LoopGradients:
         self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
     ) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd if `vmap` does not know an operation."""
-        if self.vectorises:
+        if self.vectorises and not self._draws_constants(model, {**parameters, **constants}, rows.inputs[:1]):
             try:
                 loss = self._record_loss(model, constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
@@ -183,6 +187,17 @@ class LoopGradients:
                 self.vectorises = False
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
         return self._plain_gradients(model, parameters, constants, rows)
+
+    def _draws_constants(self, model: int, values: Mapping[str, Tensor], records: Tensor) -> bool:
+        """Return whether a forward pass draws the same numbers in every call; decided once, if no scope replaces draws."""
+        if self._has_drawn_constants is None:
+            if _get_current_dispatch_mode() is not None:
+                return False
+            module = copy.deepcopy(self._module(model)).cpu()
+            copies = {name: value.cpu().clone() for name, value in values.items()}
+            inputs = records.flatten(0, 1).cpu()
+            self._has_drawn_constants = repeats_draws(lambda: torch.func.functional_call(module, copies, (inputs.clone(),)))
+        return self._has_drawn_constants
 
     def _plain_gradients(
         self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
