@@ -120,8 +120,9 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             for point in attack.tpr_at
             if point.tpr is not None and point.lower is not None and point.upper is not None
         ]
-        area = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
-        text.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
+        limits = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
+        area = limits if attack.has_area else "one record on a side, which says nothing of how often it is right"
+        text.append(f"  {attack.scorer}: {'; '.join([area, *(rates if attack.has_area else [])])}")
         text += [f"    {_bound(bound)}" for bound in attack.bounds]
         if attack.control is not None:
             control = attack.control

@@ -189,6 +189,11 @@ class AttackResult:
     guesses: GuessResult | None = None
     secrets: SecretFigures | None = None
 
+    @property
+    def has_area(self) -> bool:
+        """Return whether the AUC says anything: of one record a side it is 0, 1/2 or 1 by chance."""
+        return min(self.roc.members, self.roc.nonmembers) > 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExposure:

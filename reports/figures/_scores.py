@@ -12,7 +12,7 @@ from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Tone
 from reports.words.language import many, recorded, say
-from reports.words.numbers import confidence, elide, near, power, rate, up
+from reports.words.numbers import area, confidence, elide, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_HISTOGRAMS = 3
@@ -52,7 +52,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
         alt=say(
             "curve.two_charts_of_attack_with",
             scorer=lead.scorer,
-            near=near(lead.auc, 3),
+            near=area(lead),
             size=size,
             join=say("separator.clauses").join(points),
             limit=limit,
@@ -138,7 +138,7 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:
     """Outlines of member and nonmember scores, one panel for each of the leading attacks."""
     attacks = sorted(game.attacks, key=lambda attack: -attack.auc)[:MOST_HISTOGRAMS]
-    descriptions = [say("curve.auc", scorer=attack.scorer, near=near(attack.auc, 3)) for attack in attacks]
+    descriptions = [say("curve.auc", scorer=attack.scorer, near=area(attack)) for attack in attacks]
     left_out = len(game.attacks) - len(attacks)
     return Plan(
         name=_plots.file_name("scores", mechanism.name, game.name),
@@ -163,9 +163,7 @@ def _paint_scores(figure: Any, attacks: Sequence[AttackResult]) -> None:
             share = np.asarray(counts) / max(1, sum(counts))
             axes.stairs(share, edges, color=COLOURS[tone], linewidth=1.2, linestyle=dash)
             curves.append(Curve(x=np.repeat(edges, 2)[1:-1], y=np.repeat(share, 2), name=name, tone=tone))
-        axes.set_title(
-            say("curve.auc_2", elide=elide(attack.scorer, 66 // len(attacks) - 5), near=near(attack.auc, 3)), loc="left"
-        )
+        axes.set_title(say("curve.auc_2", elide=elide(attack.scorer, 66 // len(attacks) - 5), near=area(attack)), loc="left")
         axes.set_xlabel(say("curve.score"))
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylim(0, max(float(curve.y.max()) for curve in curves) * 1.25 + 1e-9)  # a quarter more for names

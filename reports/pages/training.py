@@ -17,7 +17,7 @@ from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.tables.secrets import guesses, secrets, triggers
 from reports.words import named
-from reports.words.language import many, say
+from reports.words.language import many, recorded, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up
 from reports.words.phrases import figure_block, list_names, or_missing, sentence
 
@@ -79,6 +79,7 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
         blocks += [] if claim is None else [Paragraph(text=(Strong(say("page.worth")), _allows(mechanism, claim)))]
     else:
         blocks.append(Paragraph(text=say("page.no_is_claimed_for_it")))
+    blocks += _reading(mechanism)
     blocks.append(tables.mechanism_table(mechanism) or Missing(what=say("page.how_the_model_was_trained")))
     subject = say("page.checks_of_what_was_run") if mechanism.claims else say("page.checks_of_what_was_run_2")
     common = shared_checks(report) if mechanism.claims else ()
@@ -92,6 +93,15 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     blocks += [figure_block(access)] if access else []
     games = tuple(_game(report, mechanism, game) for game in mechanism.games)
     return (Section(title=training_title(report, mechanism), blocks=tuple(blocks)), *games)
+
+
+def _reading(mechanism: MechanismResult) -> list[Block]:
+    """Return how outputs and y were read, beside how often answers are right on either side."""
+    preflight = mechanism.preflight
+    if preflight is None:
+        return []
+    texts = [sentence(recorded(text)) for text in (preflight.reading, preflight.figures) if text]
+    return [Paragraph(text=(Strong(say("page.read_as")), say("separator.space").join(texts)))] if texts else []
 
 
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:

@@ -98,7 +98,9 @@ def sentences(report: AuditReport, item: Answer) -> tuple[str, ...]:
     rate_text = _guesses(item) if item.attack.guesses is not None else rate_sentence(report, item)
     key = "answer.coarse" if headline.is_coarse(item.attack) else "answer.wide"
     wide = say(key) if item.strength is Strength.AT_LEAST else ""
-    has_area = item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
+    has_area = (
+        item.attack.has_area and item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
+    )
     return (rate_text, _area(item) if has_area else "", _proof_text(report, item), wide)
 
 

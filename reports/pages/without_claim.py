@@ -12,7 +12,7 @@ from reports.pages.blocks import Number, Tone
 from reports.strength import Strength
 from reports.words import named
 from reports.words.language import say
-from reports.words.numbers import at_delta, confidence, down, near, rate, up
+from reports.words.numbers import area, at_delta, confidence, down, rate, up
 from reports.words.phrases import join_sentences
 
 
@@ -89,7 +89,7 @@ def _area_card(lead: Answer | None) -> Number:
     attack = lead.attack
     return Number(
         label=say("unclaimed.auc"),
-        value=near(attack.auc, 3),
+        value=area(attack),
         detail=say(
             "unclaimed.interval_to_0_5_is", down=down(attack.auc_lower, 3), up=up(attack.auc_upper, 3), scorer=attack.scorer
         ),

@@ -10,7 +10,7 @@ from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column
 from reports.words import named
 from reports.words.language import recorded, say
-from reports.words.numbers import confidence, count, down, near, not_measured, percent, rate, target, up
+from reports.words.numbers import area, confidence, count, down, near, not_measured, percent, rate, target, up
 
 LEVEL = 4  # the column that is left out if all bounds have the same confidence
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
@@ -120,7 +120,7 @@ def overall(game: GameResult) -> Table:
     rows = tuple(
         (
             Mono(attack.scorer),
-            near(attack.auc, 3),
+            area(attack),
             say("game_table.to_2", down=down(attack.auc_lower, 3), up=up(attack.auc_upper, 3)),
         )
         for attack in game.attacks

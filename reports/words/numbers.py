@@ -1,6 +1,7 @@
 """Numbers as readers of the document see them: the rounding of `audit.core.rounding`, with words of its language."""
 
 from audit.core import rounding
+from audit.core.game_results import AttackResult
 from audit.core.rounding import SPACE, confidence, count, elide, power, target
 from reports.words.language import say
 
@@ -40,6 +41,11 @@ def _in_words(text: str) -> str:
 def not_measured() -> str:
     """Return what is instead of a number that there is not."""
     return say("number.not_measured")
+
+
+def area(attack: AttackResult) -> str:
+    """Return the AUC, unless one side has a single record."""
+    return near(attack.auc, 3) if attack.has_area else not_measured()
 
 
 def down(value: float, digits: int | None = None) -> str:

@@ -91,6 +91,18 @@ def test_two_sides_that_look_trained_on_are_told_of_before_any_figure() -> None:
     assert lines[2].startswith("  read as: ")
 
 
+def test_one_record_on_a_side_states_no_area(model: nn.Module) -> None:
+    result = audit.check(model, side(1, 1), side(2, 30), quiet=True)
+    assert result.to_pandas().query("status == 'run'").auc.isna().all()
+    assert "AUC" not in str(result)
+
+
+def test_a_report_says_how_outputs_and_y_were_read(model: nn.Module, tmp_path: Path) -> None:
+    result = audit.check(model, side(1), side(2), quiet=True)
+    page = result.save(tmp_path / "check.html").read_text(encoding="utf-8")
+    assert "Outputs are logits of 3 classes, y holds classes. Right answers: members " in page
+
+
 def test_a_skipped_attack_is_not_run_and_says_why(model: nn.Module) -> None:
     table = audit.check(model, side(1), side(2), quiet=True).to_pandas().set_index("attack")
     assert table.loc["lira", "status"].startswith("not run: needs") and np.isnan(table.loc["lira", "auc"])

@@ -103,6 +103,8 @@ def test_negative_and_tiny_losses_keep_their_order() -> None:
         (lambda b: loss_of(b)[:5], r"shape \(5,\); expected \(60,\)"),
         (lambda b: np.full(len(b), np.nan), "60 losses that are NaN or infinite, the first for record 1"),
         (lambda b: b["x"], r"raised IndexError: .*expected 60 losses, fn\(batch\) -> \(n,\)"),
+        (lambda b: None, r"gave nothing \(None\); .*is its return missing"),
+        (lambda b: {"loss": loss_of(b)}, r"gave a dict; expected 60 numbers, \(60,\)"),
         (torch.nn.Linear(3, 2), "loss_of is a module .*reduction='none'"),
         (3, "loss_of is 3; expected a Callable"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import audit
 from audit.core.errors import DataError
-from audit.experiment.external.accuracy_remarks import bound_trained_share
+from audit.experiment.external.accuracy_remarks import limit_trained_share
 from audit.experiment.external.inspection import References
 from audit.experiment.external.reference_memberships import refuse_foreign_memberships
 from audit.stats.rank_evidence import membership_evidence
@@ -147,7 +147,9 @@ def test_references_tell_nonmembers_that_were_trained_on(is_honest: bool) -> Non
         trained = included.copy()
         trained[0] |= not is_honest
         hardness = rng.normal(size=400)
-        shares.append(bound_trained_share(np.exp(hardness - trained + 0.5 * rng.normal(size=trained.shape)), included))
+        shares.append(
+            limit_trained_share(np.exp(hardness - trained + 0.5 * rng.normal(size=trained.shape)), included, ~included[0])[0]
+        )
     assert max(shares) < 0.5 if is_honest else np.median(shares) > 0.5
 
 
@@ -167,3 +169,39 @@ def test_sides_that_are_alike_are_remarked_on() -> None:
     answers[MEMBERS:] = np.where(rng.random(N - MEMBERS) < 0.6, labels[MEMBERS:], 1 - labels[MEMBERS:])
     outputs |= {row.tobytes(): np.eye(2)[answer] for row, answer in zip(inputs, answers, strict=True)}
     assert "alike within chance" not in str(audit.check(model, *sides, quiet=True))
+
+
+def test_a_reference_that_lost_its_memberships_beside_others_that_know_theirs_is_asked_about() -> None:
+    values, included = losses(1.0)
+    assert refuse_foreign_memberships(values, included) == ""
+    included[4] = np.random.default_rng(1).permutation(included[4])
+    assert "reference 4 tells nothing of its own memberships" in refuse_foreign_memberships(values, included)
+
+
+def test_another_order_that_fits_is_named_where_the_target_tells_nothing_either() -> None:
+    values, included = losses(1.0)
+    values[0] = np.random.default_rng(2).normal(size=N)
+    with pytest.raises(DataError, match=r"the references' losses tell nothing .* in reverse order"):
+        refuse_foreign_memberships(values, np.concatenate([included[:1], included[1:, ::-1]]))
+    weak, memberships = losses(0.0)
+    assert refuse_foreign_memberships(weak, memberships) == "", "no order fits"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_members_that_the_target_was_not_trained_on_are_told_by_references(share: float) -> None:
+    limits = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        included = rng.random((1 + K, 400)) < 0.5
+        trained = included.copy()
+        trained[0] &= rng.random(400) >= share
+        values = np.exp(rng.normal(size=400) - 2 * trained + 0.5 * rng.normal(size=trained.shape))
+        limits.append(limit_trained_share(values, included, included[0])[1])
+    assert np.median(limits) < 0.9 if share else min(limits) >= 0.9
+
+
+def test_references_with_a_missing_loss_are_refused_by_their_place() -> None:
+    values, included = losses(1.0)
+    values[3, 7] = np.nan
+    with pytest.raises(DataError, match="NaN for model 3, column 8"):
+        References(included=included[1:], losses=values[1:])

@@ -139,3 +139,26 @@ def test_tokens_of_another_numbering_or_padding_are_asked_about(name: str, chang
     for given, words in ((tokens, ""), (change(tokens), f"far better with {name} ")):
         report = examine(Words(), (given[:200], labels[:200]), (given[200:], labels[200:]), SETTINGS).report
         assert words in str(report.notes) and ("Look first" in str(report.notes)) == bool(words)
+
+
+def fill(records: Array, seed: int) -> Array:
+    """Return records with -999 in a fifth of the cells, as for missing ones."""
+    return np.where(np.random.default_rng(seed).random(records.shape) < 0.2, np.float32(-999), records)
+
+
+def test_values_that_stand_for_missing_cells_are_named() -> None:
+    members, nonmembers = split(CONTINUOUS, 0)
+    assert signs(members, nonmembers) == []
+    both = signs(fill(members, 0), fill(nonmembers, 1))[0]
+    assert "holds -999 in" in both
+    assert "Look first" not in both
+    alone = signs(members, fill(nonmembers, 1))[0]
+    assert alone.startswith("Look first: column ")
+    assert "holds -999 in 0 members" in alone
+
+
+def test_counts_that_each_side_standardised_for_itself_are_asked_about() -> None:
+    counts = np.random.default_rng(0).poisson(30, size=(240, 5)).astype(np.float32)
+    sides = split(counts, 0)
+    assert signs(*sides) == []
+    assert "same mean" in signs(*[StandardScaler().fit_transform(side) for side in sides])[0]

@@ -13,7 +13,7 @@ LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks traine
 LIKE_SIDES = "both sides look trained on"  # words of the remark
 _CONFIDENCE = 0.95
 _FEWEST = 30  # nonmembers of the target, below which a reference's rates on them say little
-_SURE_SHARE = 0.5
+_SURE_SHARE, _MOST_STRANGERS = 0.5, 0.1
 _GAP_ERRORS = 3.0
 
 
@@ -27,7 +27,13 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
         losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
         by_coins: recorded coins decided membership, so that references alone may speak against it.
     """
-    share = bound_trained_share(losses, included)
+    share, most = (limit_trained_share(losses, included, side)[place] for place, side in enumerate((~included[0], included[0])))
+    if most < 1 - _MOST_STRANGERS and not preflight.doubt:
+        return [
+            "Look first: the target's losses on the members are partly those of references on records that they were not trained "
+            f"on: at most {most:.0%} of the members were, if target and references are trained alike. Were all members in its "
+            "training?"
+        ]
     if share > _SURE_SHARE:
         return [
             f"The target's losses on the nonmembers are those of references on records that they were trained on: at least "
@@ -55,19 +61,18 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
     ]
 
 
-def bound_trained_share(losses: Array, included: Array) -> float:
-    """Return the share of the target's nonmembers that it was trained on, at least, as references tell; 0 if they do not.
+def limit_trained_share(losses: Array, included: Array, side: Array) -> tuple[float, float]:
+    """Return limits of the share of a side that the target was trained on, as references tell; 0 and 1 if they do not.
 
     A record's loss is compared with its mean over references that were not trained on it, so that hard and mislabelled
     records do not matter. The limits are those of `usage_share`, at 95 %, for a target that is trained like its references.
 
     Args:
-        losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
+        losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool; `side` `(n,)` bool.
     """
     if len(losses) <= LEAST_REFERENCES:
-        return 0.0
-    nonmembers = np.flatnonzero(~included[0])
-    values, coins = np.asarray(losses, np.float64)[:, nonmembers], included[:, nonmembers]
+        return 0.0, 1.0
+    values, coins = np.asarray(losses, np.float64)[:, side], included[:, side]
     means, counts = np.zeros(values.shape), np.zeros(values.shape, int)
     for row in range(len(values)):
         rivals = [rival for rival in range(1, len(values)) if rival != row]
@@ -75,11 +80,11 @@ def bound_trained_share(losses: Array, included: Array) -> float:
         means[row] = (values[rivals] * ~coins[rivals]).sum(axis=0) / np.maximum(counts[row], 1)
     is_known = (counts > 0).all(axis=0)
     if is_known.sum() < _FEWEST:
-        return 0.0
+        return 0.0, 1.0
     drops, coins = (means - values)[:, is_known], coins[:, is_known]
     if (coins[1:].all(axis=1) | ~coins[1:].any(axis=1)).any():
-        return 0.0
+        return 0.0, 1.0
     thresholds = usage.candidate_thresholds(drops)
     fprs, tprs, _ = usage.member_rates(drops[1:], coins[1:], thresholds)
     share = usage.share_from(drops[0], thresholds)
-    return usage.estimate_share(share, fprs, tprs, _CONFIDENCE, drops.shape[1])[1]
+    return usage.estimate_share(share, fprs, tprs, _CONFIDENCE, drops.shape[1])[1:]

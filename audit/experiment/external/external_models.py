@@ -85,6 +85,11 @@ class References:
                     f"references.{name} has shape {np.shape(array)} beside memberships of shape {included.shape}; expected "
                     f"{axes} with the same k and n"
                 )
+            if array is not None and np.isnan(np.asarray(array)).any():
+                model, record = (int(number) for number in np.argwhere(np.isnan(np.asarray(array)))[0][:2])
+                raise DataError(
+                    f"references.{name} is NaN for model {model + 1}, column {record + 1} (counted from 1); expected numbers"
+                )
         count = len(self.models) or len(self.loss_of)
         if count and count != len(included):
             raise DataError(f"{count} reference models but memberships of {len(included)}; expected as many of each")

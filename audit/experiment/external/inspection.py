@@ -111,7 +111,7 @@ def examine(
     reference_models = _references(references, evidence, full, settings, by_coins=by_coins, names=names)
     case = _case(answers, evidence, references, reference_models, names)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer)
+    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=(*case.remarks, *notes), trainer=trainer)
     return inspect_case(replace(case, input_reading=input_reading), settings)
 
 
@@ -194,10 +194,9 @@ def examine_outputs(
     reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
     case = _case(answers, evidence, references, reference_models)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return inspect_case(
-        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=(*remarks, *answers.remarks), trainer=trainer),
-        settings,
-    )
+    all_remarks = (*case.remarks, *remarks, *answers.remarks)
+    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=all_remarks, trainer=trainer)
+    return inspect_case(case, settings)
 
 
 def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
@@ -267,7 +266,7 @@ def _case(
     names: Array | None = None,
 ) -> InspectedCase:
     """The models, the target first; `source` says where the references, in the order of the records, come from."""
-    included = evidence.included[None]
+    included, question = evidence.included[None], ""
     if references is not None:
         included = np.concatenate([included, references.included])
     labels = answers.labels
@@ -277,8 +276,9 @@ def _case(
         if evidence.units is None:
             losses = reference_order.losses_by_model(models, labels)
             read_again = None if len(source.models) else partial(reference_order.read_moved, models, labels)
-            reference_memberships.refuse_foreign_memberships(losses, included, read_again)
+            question = reference_memberships.refuse_foreign_memberships(losses, included, read_again)
     if labels is not None:
         evidence = replace(evidence, labels=labels)
     classes = labels.astype(np.int64) if labels is not None and labels.ndim == 1 and models.logits is not None else None
-    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes, answers=answers)
+    asked = (question,) if question else ()
+    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes, answers=answers, remarks=asked)

@@ -166,7 +166,7 @@ def _reference_losses(references: Any, sides: _Sides, index: Array | None, recor
         raise DataError(f"'index' goes from {places.min()} to {places.max()}; expected each of 0 to {records - 1} once")
     if references.losses is not None:
         return references.included[:, places], np.asarray(references.losses, np.float64)[:, places]
-    names = [f"function {place} of references.loss_of" for place in range(len(references.loss_of))]
+    names = [f"function {place + 1} of references.loss_of" for place in range(len(references.loss_of))]
     losses = [sides.losses(function, name) for function, name in zip(references.loss_of, names, strict=True)]
     return references.included[:, places], np.stack(losses)
 
@@ -189,8 +189,13 @@ def _ask(function: LossOf, rows: RowContainer, places: Array, side: str, name: s
         ) from error
     try:
         losses = loaders.array(result)
+        if losses.dtype.kind == "O":
+            raise TypeError("no numbers")
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{context}, and gave a {type(result).__name__}; expected {size} numbers, ({size},)") from error
+        raise DataError(
+            f"{context}, and gave {'nothing (None)' if result is None else f'a {type(result).__name__}'}; expected {size} "
+            f"numbers, ({size},){' (is its return missing?)' if result is None else ''}"
+        ) from error
     if losses.shape == (size, 1):
         losses = losses[:, 0]
     if losses.shape != (size,) or losses.dtype.kind not in "biuf":

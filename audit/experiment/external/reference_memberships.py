@@ -13,6 +13,7 @@ from audit.stats.rank_evidence import find_model_evidence, find_row_evidence, me
 _TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
+_LOST = 4.0  # standard errors by which the typical reference tells its own members, and more than one that lost them
 _MOST_RECORDS = 20_000  # that models and rows are compared on
 _INVERTED = "truth values are inverted"
 
@@ -21,8 +22,8 @@ _INVERTED = "truth values are inverted"
 ReadAgain = Callable[[Array], Array]
 
 
-def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadAgain | None = None) -> None:
-    """Raise `DataError` if references do not know their own members although the target does, or know them inverted.
+def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadAgain | None = None) -> str:
+    """Return what to ask of a reference that does not know its own members although the others know theirs; "" of none.
 
     Each record's losses in references that hold it are compared with those in references that do not, so that hard records
     do not matter; losses of each model are ranked first, so that better models do not. A refusal states no bound.
@@ -33,7 +34,8 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
         read_again: of recorded outputs, since their columns may be in the wrong order as well; None of models asked here.
 
     Raises:
-        DataError: with the order of columns or rows that fits, if one of those that are tried does.
+        DataError: references do not know their own members although the target does or another order fits, or know them
+            inverted; with the order of columns or rows that fits, if one of those that are tried does.
     """
     sample = np.linspace(0, included.shape[1] - 1, min(included.shape[1], _MOST_RECORDS)).astype(np.int64)
     by_row = find_row_evidence(losses[:, sample], included[:, sample])[1:, 1:]
@@ -45,6 +47,17 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
             f"reference {worst + 1} has lower losses on records that it was not trained on ({-by_row[worst, worst]:.0f} "
             f"standard errors): row {worst + 1} of references.included is inverted, or of another model"
         )
+    return _ask_of_row(by_row.diagonal())
+
+
+def _ask_of_row(own: Array) -> str:
+    worst, typical = int(own.argmin()), float(np.median(own))
+    if own[worst] >= _CHANCE or typical < max(_LOST, own[worst] + _LOST):
+        return ""
+    return (
+        f"Look first: reference {worst + 1} tells nothing of its own memberships ({own[worst]:.1f} standard errors), where the "
+        f"typical one does ({typical:.0f}): is row {worst + 1} of references.included its own, and was it trained like them?"
+    )
 
 
 def _refuse_moved_rows(by_row: Array) -> None:
@@ -65,18 +78,21 @@ def _refuse_foreign_columns(losses: Array, included: Array, read_again: ReadAgai
     if evidence is None:
         return
     target = find_model_evidence(losses, included[0])
-    if evidence > _OPPOSITE and (target < _TELLS or evidence >= _CHANCE):
+    if evidence >= _CHANCE:
         return
     fits = {
         name: membership_evidence(values, columns) or 0.0
         for name, (values, columns) in _orders(losses[1:], included, read_again).items()
     }
     name = max(fits, key=lambda key: fits[key])
+    if evidence > _OPPOSITE and target < _TELLS and fits[name] < -_OPPOSITE:
+        return
     if evidence <= _OPPOSITE and name == _INVERTED:
         raise DataError(
             f"references have lower losses on records that they were not trained on ({-evidence:.0f} standard errors): "
             "memberships are inverted; give references.included with true where model k was trained on record n (~included)"
         )
+    tells = f"the target's losses tell its members ({target:.0f} standard errors), but " if target >= _TELLS else ""
     advice = (
         f"it fits where {name} ({fits[name]:.0f} standard errors)"
         if fits[name] >= -_OPPOSITE
@@ -86,8 +102,8 @@ def _refuse_foreign_columns(losses: Array, included: Array, read_again: ReadAgai
         )
     )
     raise DataError(
-        f"the target's losses tell its members ({target:.0f} standard errors), but the references' losses tell nothing of "
-        f"references.included ({evidence:.1f}): columns are in another order, or the models are of another kind; {advice}"
+        f"{tells}the references' losses tell nothing of references.included ({evidence:.1f} standard errors): columns are in "
+        f"another order, or the models are of another kind; {advice}"
     )
 
 

@@ -10,11 +10,14 @@ from audit.data.source import numbered
 from audit.stats.bounds.binomial import upper_tail
 
 _CHANCE, _MOST_RECORDS = 1e-5, 20_000
+_MOST_COLUMNS = 2_000  # of a table that is searched for values that stand for missing ones
 _SEED = 583_194_027  # no one splits with it, as with 0
 _DIRECTIONS, _SHARES = 8, (1.0, 0.5, 0.25, 0.125)  # of pairs, the closest
 _FEWEST, _DISTINCT, _SHARED_COLUMNS = 20, 0.9, 0.5
+_MANY_VALUES, _MANY_COLUMNS = 20, 4  # whole numbers: equal means of one such column come by chance in about 1 of 100 splits
 _EQUAL = 1e-4  # standard errors between two means: chance gives less in fewer than 1 of 10,000 splits, even of one column
 _HUGE, _HUGE_SHARE = 1e30, 0.05
+_FILLER_SHARE, _FEWEST_FILLED = 0.5, 3  # of a column, the value that stands for missing ones
 
 
 def find_side_signs(evidence: MemberEvidence) -> list[str]:
@@ -23,7 +26,7 @@ def find_side_signs(evidence: MemberEvidence) -> list[str]:
     if not inputs.size or min(included.sum(), (~included).sum()) < _FEWEST:
         return []
     rows = inputs.reshape(len(inputs), -1)
-    remark = _name_huge(rows)
+    remark = _name_huge(rows) or _find_filler(rows, included)
     # in random order, since the order of equal records, members first, would pair them by side
     sample = np.random.default_rng(_SEED).permutation(len(rows))[:_MOST_RECORDS]
     rows, included = rows[sample], included[sample]
@@ -41,6 +44,34 @@ def _name_huge(rows: Array) -> str:
     return (
         f"x of {numbered(record)}, members first, holds {rows[record, column]:.3g} at place {column + 1} ({len(places)} such "
         "values): does it stand for a missing one?"
+    )
+
+
+def _find_filler(rows: Array, included: Array) -> str:
+    """Return a remark on a column whose least or largest value recurs and lies further off than all others are apart.
+
+    A question if it stands on one side alone: of c such cells a split at random gives that with chance below 2 max(share)^c.
+    """
+    found = []
+    for sign in (1, -1) if rows.shape[1] <= _MOST_COLUMNS else ():
+        values = sign * rows.astype(np.float64)
+        ends = values.min(axis=0)
+        is_end = values == ends
+        others = np.where(is_end, np.inf, values).min(axis=0), np.where(is_end, -np.inf, values).max(axis=0)
+        counts = is_end.sum(axis=0)
+        is_far = (counts >= _FEWEST_FILLED) & (counts < _FILLER_SHARE * len(rows)) & (others[0] - ends > others[1] - others[0])
+        found += [
+            (int(counts[place]), int(is_end[included, place].sum()), place, sign * ends[place])
+            for place in np.flatnonzero(is_far & (others[1] > others[0]))
+        ]
+    if not found:
+        return ""
+    count, inside, place, value = min(found, key=lambda cell: (0 < cell[1] < cell[0], -cell[0]))
+    share = max(included.mean(), 1 - included.mean())
+    is_certain = inside in (0, count) and 2 * rows.shape[1] * share**count < _CHANCE
+    return (
+        f"{'Look first: ' * bool(is_certain)}column {place + 1} of x holds {value:.6g} in {inside} members and "
+        f"{count - inside} nonmembers, far from all other values: does it stand for a missing one, as it did in the training?"
     )
 
 
@@ -78,13 +109,13 @@ def _find_own_scales(rows: Array, included: Array) -> str:
     if rows.dtype.kind != "f" or rows.shape[1] < 2:
         return ""
     sides = [rows[side].astype(np.float64) for side in (included, ~included)]
-    is_continuous = np.all([[len(np.unique(column)) > _DISTINCT * len(side) for column in side.T] for side in sides], axis=0)
-    if is_continuous.sum() < 2:
-        return ""
+    shares = np.array([[len(np.unique(column)) / len(side) for column in side.T] for side in sides]).min(axis=0)
+    is_continuous, has_many = shares > _DISTINCT, shares * min(map(len, sides)) >= _MANY_VALUES
     first, second = (side[:, is_continuous] for side in sides)
-    errors = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
-    if (np.abs(first.mean(axis=0) - second.mean(axis=0)) < _EQUAL * errors).all():
+    if _have_one_mean(sides, has_many if has_many.sum() >= _MANY_COLUMNS else is_continuous):
         statistic = "mean"
+    elif is_continuous.sum() < 2:
+        return ""
     elif (_share_largest(first, second) & _share_largest(-first, -second)).mean() > _SHARED_COLUMNS:
         statistic = "least and largest value"
     else:
@@ -93,6 +124,15 @@ def _find_own_scales(rows: Array, included: Array) -> str:
         f"Look first: columns of x have the same {statistic} on both sides, which a split at random does not give: was each "
         "side scaled by itself? Scale both as the training records were."
     )
+
+
+def _have_one_mean(sides: list[Array], columns: Array) -> bool:
+    """Return whether means of these columns, at least two, are the same on both sides."""
+    if columns.sum() < 2:
+        return False
+    first, second = (side[:, columns] for side in sides)
+    errors = np.sqrt(first.var(axis=0) / len(first) + second.var(axis=0) / len(second))
+    return bool((np.abs(first.mean(axis=0) - second.mean(axis=0)) < _EQUAL * errors).all())
 
 
 def _share_largest(first: Array, second: Array) -> Array:
