@@ -30,8 +30,8 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
     share, most = (limit_trained_share(losses, included, side)[place] for place, side in enumerate((~included[0], included[0])))
     if most < 1 - _MOST_STRANGERS and not preflight.doubt:
         return [
-            "Look first: the target's losses on the members are partly those of references on records that they were not trained "
-            f"on: at most {most:.0%} of the members were, if target and references are trained alike. Were all members in its "
+            "Look first: some losses on the members are those of references on records that they were not trained on: at most "
+            f"{most:.0%} of the members were trained on, if target and references are trained alike. Were all members in its "
             "training?"
         ]
     if share > _SURE_SHARE:
