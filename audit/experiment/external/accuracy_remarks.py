@@ -27,12 +27,14 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
         losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
         by_coins: recorded coins decided membership, so that references alone may speak against it.
     """
-    share, most = (limit_trained_share(losses, included, side)[place] for place, side in enumerate((~included[0], included[0])))
-    if most < 1 - _MOST_STRANGERS and not preflight.doubt:
+    share, highest_share = (
+        limit_trained_share(losses, included, side)[place] for place, side in enumerate((~included[0], included[0]))
+    )
+    if highest_share < 1 - _MOST_STRANGERS and not preflight.doubt:
         return [
             "Look first: some losses on the members are those of references on records that they were not trained on: at most "
-            f"{most:.0%} of the members were trained on, if target and references are trained alike. Were all members in its "
-            "training?"
+            f"{highest_share:.0%} of the members were trained on, if target and references are trained alike. Were all members "
+            "in its training?"
         ]
     if share > _SURE_SHARE:
         return [
@@ -62,7 +64,7 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
 
 
 def limit_trained_share(losses: Array, included: Array, side: Array) -> tuple[float, float]:
-    """Return limits of the share of a side that the target was trained on, as references tell; 0 and 1 if they do not.
+    """Return limits of the share of a side that the target was trained on, by its references; 0 and 1 if that is unknown.
 
     A record's loss is compared with its mean over references that were not trained on it, so that hard and mislabelled
     records do not matter. The limits are those of `usage_share`, at 95 %, for a target that is trained like its references.

@@ -13,7 +13,7 @@ from audit.stats.rank_evidence import find_model_evidence, find_row_evidence, me
 _TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
-_LOST = 4.0  # standard errors by which the typical reference tells its own members, and more than one that lost them
+_LEAST_EVIDENCE = 4.0  # standard errors by which the typical reference tells its own members, and more than one that lost them
 _MOST_RECORDS = 20_000  # that models and rows are compared on
 _INVERTED = "truth values are inverted"
 
@@ -47,12 +47,12 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
             f"reference {worst + 1} has lower losses on records that it was not trained on ({-by_row[worst, worst]:.0f} "
             f"standard errors): row {worst + 1} of references.included is inverted, or of another model"
         )
-    return _ask_of_row(by_row.diagonal())
+    return _question_row(by_row.diagonal())
 
 
-def _ask_of_row(own: Array) -> str:
+def _question_row(own: Array) -> str:
     worst, typical = int(own.argmin()), float(np.median(own))
-    if own[worst] >= _CHANCE or typical < max(_LOST, own[worst] + _LOST):
+    if own[worst] >= _CHANCE or typical < max(_LEAST_EVIDENCE, own[worst] + _LEAST_EVIDENCE):
         return ""
     return (
         f"Look first: reference {worst + 1} tells nothing of its own memberships ({own[worst]:.1f} standard errors), where the "

@@ -48,25 +48,25 @@ def _name_huge(rows: Array) -> str:
 
 
 def _find_filler(rows: Array, included: Array) -> str:
-    """Return a remark on a column whose least or largest value recurs and lies further off than all others are apart.
+    """Return a remark on a column whose least or largest value recurs and is further off than all others are apart.
 
-    A question if it stands on one side alone: of c such cells a split at random gives that with chance below 2 max(share)^c.
+    A question if only one side has it: of c such cells a split at random gives that with chance below 2 max(share)^c.
     """
-    found = []
+    cells = []
     for sign in (1, -1) if rows.shape[1] <= _MOST_COLUMNS else ():
         values = sign * rows.astype(np.float64)
         ends = values.min(axis=0)
         is_end = values == ends
-        others = np.where(is_end, np.inf, values).min(axis=0), np.where(is_end, -np.inf, values).max(axis=0)
+        rest = np.where(is_end, np.inf, values).min(axis=0), np.where(is_end, -np.inf, values).max(axis=0)
         counts = is_end.sum(axis=0)
-        is_far = (counts >= _FEWEST_FILLED) & (counts < _FILLER_SHARE * len(rows)) & (others[0] - ends > others[1] - others[0])
-        found += [
+        is_far = (counts >= _FEWEST_FILLED) & (counts < _FILLER_SHARE * len(rows)) & (rest[0] - ends > rest[1] - rest[0])
+        cells += [
             (int(counts[place]), int(is_end[included, place].sum()), place, sign * ends[place])
-            for place in np.flatnonzero(is_far & (others[1] > others[0]))
+            for place in np.flatnonzero(is_far & (rest[1] > rest[0]))
         ]
-    if not found:
+    if not cells:
         return ""
-    count, inside, place, value = min(found, key=lambda cell: (0 < cell[1] < cell[0], -cell[0]))
+    count, inside, place, value = min(cells, key=lambda cell: (0 < cell[1] < cell[0], -cell[0]))
     share = max(included.mean(), 1 - included.mean())
     is_certain = inside in (0, count) and 2 * rows.shape[1] * share**count < _CHANCE
     return (
