@@ -231,12 +231,12 @@ REMARKS = (
     "Look first: answers on the members fit y of most labels, but y of label 2, 4 (counted from 1) no better than shuffled y: "
     "are the columns of y those that the model answers?",
     "scores follow those listed before them on their side (7.1 standard errors): they do not look like independent trials",
-    "Look first: reference 4 tells nothing of its own memberships (0.3 standard errors), where the typical one does (9): is row "
-    "4 of references.included its own, and was it trained like them?",
+    "Look first: reference 4 tells nothing of its own memberships (0.3 standard errors), where the typical one does (9): is "
+    "row 4 of references.included its own, and was it trained like them?",
     "Look first: some losses on the members are those of references on records that they were not trained on: at most 71% of "
     "the members were trained on, if target and references are trained alike. Were all members in its training?",
-    "column 2 of x holds -999 in 4 members and 17 nonmembers, far from all other values: does it stand for a missing one, as it "
-    "did in the training?",
+    "column 2 of x holds -999 in 4 members and 17 nonmembers, far from all other values: does it stand for a missing one, as "
+    "it did in the training?",
     "outputs are probabilities of 7 classes, y holds classes",
     "right answers: members 99.2%, nonmembers 81.0%; commonest class 12.5%",
     "root mean square error: members 0.31, nonmembers 0.92; always the mean 1.4",
