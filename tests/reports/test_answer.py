@@ -145,6 +145,17 @@ def test_the_sentence_says_who_the_members_are(kind: str, members: str) -> None:
     assert (members in _words(REPORTS[kind]()) and members in cover.quote(REPORTS[kind]())) or kind != "model"
 
 
+def test_coins_that_this_audit_drew_are_not_called_declared() -> None:
+    """A training that is called with canaries by the audit's own coins; scores from elsewhere come with declared ones."""
+    for kind, members, words in (
+        ("training", "members planted by this audit", "Drawn by this audit. Membership was decided by recorded coins."),
+        ("scores", "that coins put into the training, as declared", "Declared, not checked. The owner declares"),
+    ):
+        report = replace(REPORTS["scores"](), kind=kind)
+        assert members in _words(report)
+        assert words in "".join(str(getattr(part, "text", part)) for part in verdict.trust(report))
+
+
 def test_a_federated_cover_leads_with_the_worst_view() -> None:
     report = sample.run()
     views = [replace(result, training="central", name=f"central ({result.name})") for result in report.mechanisms]
