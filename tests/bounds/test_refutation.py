@@ -126,6 +126,16 @@ def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, An
         assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **requested) == (epsilon < bound)
 
 
+def test_as_many_copies_count_as_there_are() -> None:
+    """Of the Gaussian, whose group of three is known: a record's epsilon is refuted up to that of a third of the group's mu."""
+    estimator, drawn = plugins.build(PACKAGE, {"kind": "gaussian"}), scores(4.0, 3, 160, copies=3)
+    group = estimator.lower_bound(drawn, delta=DELTA, confidence=0.95, seed=Seed(0)).parameter
+    for share, refuted in ((0.98, True), (1.02, False)):
+        epsilon = tradeoff.gdp_epsilon(share * group / 3, DELTA)
+        judged = claim_test.refutes(estimator, drawn, epsilon=epsilon, delta=DELTA, confidence=0.95, seed=Seed(0))
+        assert judged == refuted
+
+
 def test_groups_of_a_gaussian_are_gaussian_and_of_dp_sgd_unknown() -> None:
     epsilon, delta = group_privacy.of_group("gdp", 1.5, DELTA, 3)
     assert delta == DELTA
