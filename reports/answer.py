@@ -226,7 +226,7 @@ def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackRes
     return ((game, attack) for game in mechanism.games if not game.game.secret for attack in game.attacks)
 
 
-DRAWN_HERE = ("run", "training")  # kinds of reports with coins that the audit drew; others were given their outcomes
+KINDS_WITH_OWN_COINS = ("run", "training")  # kinds of reports with coins that the audit drew; others were given their outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +271,7 @@ def trust(report: AuditReport) -> Trust:
     return Trust(
         of_secrets=bool(games) and not of_membership,
         by_coins=any(game.inclusion is Inclusion.COINS for game in rules),
-        by_this_audit=report.kind in DRAWN_HERE,
+        by_this_audit=report.kind in KINDS_WITH_OWN_COINS,
         alarms=sum(control.false_alarms for control in controls),
         repetitions=sum(control.repetitions for control in controls),
         allowed=sum(control.allowed for control in controls),

@@ -160,7 +160,7 @@ def members(report: AuditReport, item: Answer) -> str:
     number = count(item.attack.roc.members)
     if item.game.game.inclusion is Inclusion.SPLIT:
         return say("members.given", number=number)
-    if report.kind not in answer.DRAWN_HERE:
+    if report.kind not in answer.KINDS_WITH_OWN_COINS:
         return say("members.by_coins", number=number)
     return say("members.planted", number=number, kind=describe_canaries(item))
 
