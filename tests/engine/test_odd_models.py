@@ -15,12 +15,13 @@ STEPS = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=2)
 
 
 class OneUnit(nn.Module):
-    """A wide layer on each side of a single number."""
+    """A wide layer on each side of a single number, and a parameter without numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.into, self.out = nn.Linear(100, 1), nn.Linear(1, 100)
         self.first, self.last = nn.Linear(64, 100), nn.Linear(100, 3)
+        self.nothing = nn.Parameter(torch.zeros(0))
 
     def forward(self, inputs: Tensor) -> Tensor:
         hidden = torch.tanh(self.into(torch.tanh(self.first(inputs))))

@@ -146,7 +146,7 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
     for name, value in first.items():
         kind = dtype if value.is_floating_point() else value.dtype
         step = -(-value.numel() * kind.itemsize // 64) * 64 // kind.itemsize
-        column = torch.zeros(len(tables), step, dtype=kind, device=device)[:, : value.numel()].view(-1, *value.shape)
+        column = torch.zeros(len(tables), step, dtype=kind, device=device)[:, : value.numel()].view(len(tables), *value.shape)
         for place, table in zip(column, tables, strict=True):
             place.copy_(table[name].detach())
         columns[name] = column
