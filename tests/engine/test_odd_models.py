@@ -1,5 +1,7 @@
 """Models of odd forms: one unit, numbers that fill no cache line, buffers of their own, constants drawn in every call."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -56,6 +58,12 @@ class DrawnConstants(nn.Module):
             return self.last(hidden * torch.rand(8).to(hidden.dtype))
 
 
+def drawn_weights(outputs: Tensor, labels: Tensor) -> Tensor:
+    """A loss with a weight per class that every call draws."""
+    weights = torch.rand(3, generator=torch.Generator().manual_seed(5)).to(outputs.dtype)
+    return (weights * (outputs - nn.functional.one_hot(labels, 3)).square()).sum(1)
+
+
 class OwnBuffer(nn.Module):
     """A random matrix that is another in each model, and no parameter."""
 
@@ -101,3 +109,11 @@ def test_constants_that_every_call_draws_are_those_of_the_model(generator: bool)
     trained = train(job, cases.silent, ScheduleSettings(dtype=torch.float64, sequential=True))
     for name, value in slow_training(job, 1).items():
         np.testing.assert_allclose(trained.weights[name][1], value, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_constants_that_a_loss_draws_are_those_of_the_fast_path() -> None:
+    loss = {"loss": f"{__name__}:drawn_weights"}
+    job = replace(cases.job(STEPS, data=cases.dataset((6,)), models=2), **loss)
+    fast, slow = (train(job, cases.silent, ScheduleSettings(dtype=torch.float64, sequential=slow)) for slow in (False, True))
+    for name, value in fast.weights.items():
+        np.testing.assert_allclose(slow.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)

@@ -175,7 +175,7 @@ class LoopGradients:
         self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
     ) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd if `vmap` does not know an operation."""
-        if self.vectorises and not self._draws_constants(model, {**parameters, **constants}, rows.inputs[:1]):
+        if self.vectorises and not self._draws_constants(model, {**parameters, **constants}, rows):
             try:
                 loss = self._record_loss(model, constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
@@ -188,15 +188,19 @@ class LoopGradients:
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
         return self._plain_gradients(model, parameters, constants, rows)
 
-    def _draws_constants(self, model: int, values: Mapping[str, Tensor], records: Tensor) -> bool:
-        """Return whether a forward pass draws the same numbers in every call; decided once, if no scope replaces draws."""
+    def _draws_constants(self, model: int, values: Mapping[str, Tensor], rows: Rows) -> bool:
+        """Return whether the loss draws the same numbers in every call; decided once, if no scope replaces draws."""
         if self._has_drawn_constants is None:
             if _get_current_dispatch_mode() is not None:
                 return False
             module = copy.deepcopy(self._module(model)).cpu()
             copies = {name: value.cpu().clone() for name, value in values.items()}
-            inputs = records.flatten(0, 1).cpu()
-            self._has_drawn_constants = repeats_draws(lambda: torch.func.functional_call(module, copies, (inputs.clone(),)))
+            inputs, labels = rows.inputs[0].cpu(), rows.labels[0].cpu()
+
+            def loss() -> Tensor:
+                return rows.loss.values(torch.func.functional_call(module, copies, (inputs.clone(),)), labels)
+
+            self._has_drawn_constants = repeats_draws(loss)
         return self._has_drawn_constants
 
     def _plain_gradients(
