@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -24,10 +25,10 @@ LIBRARIES: list[str] = []
 
 def prepare(header: Mapping[str, Any]) -> None:
     """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its readers take the pool of the time when it is loaded
     import pandas as pd
     import pyarrow.parquet
 
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     LIBRARIES.extend((pd.__name__, pyarrow.parquet.__name__))
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,10 +134,10 @@ def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
 def prepare(header: Mapping[str, Any]) -> None:
     """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
     if header["suffix"] in (ARROW, ".parquet"):
+        os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its readers take the pool of the time when it is loaded
         import pyarrow.ipc
         import pyarrow.parquet
 
-        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         LIBRARIES.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from audit.core.confined import escapes, examination, process, seccomp, system_calls
@@ -202,6 +204,13 @@ TABLE = pd.DataFrame(
         "member": [True, False] * 600,
     }
 )
+
+
+def test_small_parquet_files_of_other_writers_fit_into_the_memory_that_their_size_gives(tmp_path: Path) -> None:
+    """Arrow's own allocator reserves a gigabyte, more than a small file may take."""
+    path = tmp_path / "scores.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"score": [0.5, 0.25], "member": [True, False]}), path)
+    assert read_table(path.read_bytes(), path)["score"].tolist() == [0.5, 0.25]
 
 
 @pytest.mark.slow
