@@ -22,6 +22,7 @@ _MOST_RUNS, _FEW_RUNS, _LONGEST = 300, 40, 5  # of an enumeration of all decisio
 _SECONDS, _FAILURES = 1.0, 3  # of the processor, for each enumeration; pairs without an answer after which none is looked for
 _MOST_SECONDS = 6.0  # of the processor, for laws of all decisions that turned out to be too many
 _WORDS = ((1, 1), (2, 1), (2, 2), (3, 3))  # decisions of the recorded path that are enumerated, and the fewest in their place
+_MOST_GROUPS = 24  # of decisions that are tried with another outcome at once: with fewer decisions, each alone
 _STARTS = 6  # decisions at which a word may begin
 _PATHS = (1, 2, 3)  # seeds of the decisions that are held fixed
 
@@ -110,14 +111,35 @@ def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Ite
     paths = [_follow(program, pair[0], None, seed) for seed in _PATHS]
     yield from (None if path is None else path.outcomes for path in paths)
     for path, data in zip([paths[0], _follow(program, pair[1], None, _PATHS[-1] + 1)], pair, strict=True):
-        for place, outcome in enumerate(() if path is None else path.outcomes):
-            for option in np.flatnonzero(np.isfinite(path.logs[place])).tolist() if path is not None else ():
-                if _is_over(end):
-                    yield None
-                    return
-                if option != outcome and path is not None:
-                    forced = _follow(program, data, (*path.outcomes[:place], option), 11)
-                    yield None if forced is None else forced.outcomes
+        groups = [] if path is None else _other_outcomes(path)
+        while groups:
+            if _is_over(end):
+                yield None
+                return
+            group = groups.pop()
+            forced = _follow(program, data, _altered(path, group), 11) if path is not None else None
+            if len(group) > 1 and (forced is None or path is None or len(forced.outcomes) != len(path.outcomes)):
+                groups += [{place: option} for place, option in group.items()]  # one of them is another way
+            else:
+                yield None if forced is None else forced.outcomes
+
+
+def _other_outcomes(path: DecisionPath) -> list[dict[int, int]]:
+    """Return other outcomes by decision: each alone, or where there are many decisions, groups of some that lie far apart."""
+    options = [np.flatnonzero(np.isfinite(logs)).tolist() for logs in path.logs]
+    others = [[option for option in row if option != outcome] for row, outcome in zip(options, path.outcomes, strict=True)]
+    count = min(len(others), _MOST_GROUPS)
+    return [
+        {place: others[place][turn] for place in range(start, len(others), count) if turn < len(others[place])}
+        for turn in range(max(map(len, others), default=0))
+        for start in range(count)
+        if any(turn < len(others[place]) for place in range(start, len(others), count))
+    ]
+
+
+def _altered(path: DecisionPath, group: dict[int, int]) -> tuple[int, ...]:
+    """Return the outcomes of a path up to the last of a group, with those of the group."""
+    return tuple(group.get(place, path.outcomes[place]) for place in range(max(group) + 1))
 
 
 def _deadline(seconds: float = _SECONDS) -> Deadline:
@@ -246,16 +268,20 @@ def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ..
 
 
 def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
-    """Return the decisions that alter in what way the results of the data sets differ."""
+    """Return the decisions that alter in what way the results of the data sets differ, by halves of those that do together."""
     first, before = _difference(program, pair, outcomes)
     starts: list[int] = []
-    decisions = [] if first is None else list(zip(outcomes, first.logs, strict=False))  # one data set may decide less often
-    for place, (outcome, logs) in enumerate(decisions[:_MOST_RUNS]):
-        if len(starts) == _STARTS or _is_over(end):
-            break
-        option = (outcome + 1) % len(logs)
-        if _difference(program, pair, (*outcomes[:place], option, *outcomes[place + 1 :]))[1] != before:
-            starts.append(place)
+    count = 0 if first is None else min(len(outcomes), len(first.logs), _MOST_RUNS)  # one data set may decide less often
+    spans = [(0, count)] if count else []
+    while spans and len(starts) < _STARTS and not _is_over(end):
+        start, stop = spans.pop()
+        altered = [(outcomes[i] + 1) % len(first.logs[i]) for i in range(start, stop)] if first is not None else []
+        if _difference(program, pair, (*outcomes[:start], *altered, *outcomes[stop:]))[1] == before:
+            continue
+        if stop - start == 1:
+            starts.append(start)
+        else:
+            spans += [((start + stop) // 2, stop), (start, (start + stop) // 2)]
     return starts
 
 

@@ -122,14 +122,16 @@ def _add(recording: Recording, first: NoisyArray, second: NoisyArray, *, sign: i
     first, second = (
         array if array.shape == value.shape else array._gather(np.broadcast_to, value.shape) for array in (first, second)
     )
-    total = merge(
-        recording,
-        value,
-        np.concatenate([first.index, second.index], axis=-1),
-        np.concatenate([first.weight, sign * second.weight], axis=-1),
-    )
-    total.pure = first.pure and second.pure
-    with_data = not (first.weight.any() and second.weight.any())
+    pure, (first_noisy, second_noisy) = first.pure and second.pure, (array.weight.any() for array in (first, second))
+    if first_noisy and second_noisy:
+        index = np.concatenate([first.index, second.index], axis=-1)
+        total = merge(recording, value, index, np.concatenate([first.weight, sign * second.weight], axis=-1))
+    elif second_noisy:
+        total = NoisyArray(recording, value, second.index, sign * second.weight)
+    else:
+        total = NoisyArray(recording, value, first.index, first.weight)
+    total.pure = pure
+    with_data = not (first_noisy and second_noisy)
     if recording.schedule is not Schedule.LATE and with_data and not comparing and not _is_uniform(recording, total):
         output = total.release()
         return output if output.ndim else np.float64(output)

@@ -13,6 +13,7 @@ Another library of arrays plugs in by making its noise from the same base draws:
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -215,6 +216,7 @@ class Recording:
         return None
 
 
+@functools.lru_cache(maxsize=1024)
 def is_library(filename: str) -> bool:
     """Return whether code is that of a library, or of this package, and not the program's."""
     return any(part in filename for part in _LIBRARIES)

@@ -414,3 +414,25 @@ def test_the_law_of_a_slow_program_is_given_up_in_time() -> None:
     data = np.zeros(150)
     decisions.decided_loss(Program(slow), (data, np.r_[1.0, data[1:]]), ReplayClaim(epsilon=math.log(3)))
     assert time.process_time() - start < 20
+
+
+def _responses(rare: float, d: Any, rng: Any) -> list[int]:
+    """Return a response of each record, one of them as it is where a further coin is rare."""
+    answers = []
+    for i, x in enumerate(d):
+        truth = int(x > 0.5)
+        told = truth if rng.random() < 0.75 else 1 - truth
+        answers.append(truth if i == 93 and rng.random() < rare else told)
+    return answers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rare", "is_proved"), [(0.0, True), (1e-7, False)])
+def test_a_hundred_responses_are_followed_wherever_the_record_is(rare: float, is_proved: bool) -> None:
+    data, claim = np.arange(100) % 3.0 > 0, ReplayClaim(epsilon=math.log(3))
+    other = data.copy()
+    other[93] = not data[93]
+    start = time.process_time()
+    bound = decisions.decided_loss(Program(lambda d, r: _responses(rare, d, r)), (data, other), claim)
+    assert (bound is not None and bound <= claim.epsilon + 1e-9) is is_proved
+    assert time.process_time() - start < 12
