@@ -268,21 +268,35 @@ def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ..
 
 
 def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
-    """Return the decisions that alter in what way the results of the data sets differ, by halves of those that do together."""
+    """Return the decisions that alter in what way the results of the data sets differ.
+
+    They are looked for in halves of all that are altered together, then one by one, since two may undo each other.
+    """
     first, before = _difference(program, pair, outcomes)
     starts: list[int] = []
-    count = 0 if first is None else min(len(outcomes), len(first.logs), _MOST_RUNS)  # one data set may decide less often
-    spans = [(0, count)] if count else []
-    while spans and len(starts) < _STARTS and not _is_over(end):
-        start, stop = spans.pop()
-        altered = [(outcomes[i] + 1) % len(first.logs[i]) for i in range(start, stop)] if first is not None else []
-        if _difference(program, pair, (*outcomes[:start], *altered, *outcomes[stop:]))[1] == before:
-            continue
-        if stop - start == 1:
-            starts.append(start)
-        else:
-            spans += [((start + stop) // 2, stop), (start, (start + stop) // 2)]
+    if first is None:
+        return starts
+    count = min(len(outcomes), len(first.logs), _MOST_RUNS)  # one data set may decide less often
+    for spans in ([(0, count)], [(place, place + 1) for place in reversed(range(count))]):
+        while spans and len(starts) < _STARTS and not _is_over(end):
+            start, stop = spans.pop()
+            altered = [_other(first.logs[i], outcomes[i]) for i in range(start, stop)]
+            if _difference(program, pair, (*outcomes[:start], *altered, *outcomes[stop:]))[1] == before:
+                continue
+            if stop - start <= 1:
+                starts += [start] * (start < stop)
+            else:
+                spans += [((start + stop) // 2, stop), (start, (start + stop) // 2)]
+        if starts:
+            break
     return starts
+
+
+def _other(logs: Array, outcome: int) -> int:
+    """Return the next possible outcome of a decision, itself if it has no other."""
+    options = np.flatnonzero(np.isfinite(logs))
+    later = options[options > outcome]
+    return int(later[0] if later.size else options[0]) if options.size else outcome
 
 
 def _difference(

@@ -110,6 +110,7 @@ class ReplayReport:
             "exit_code": self.exit_code,
             "program": self.name,
             "verdict": self.verdict.value,
+            "says": _SENTENCES[self.verdict],
             "claim": {
                 "epsilon": self.claim.epsilon,
                 "delta": self.claim.delta,
