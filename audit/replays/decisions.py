@@ -111,7 +111,7 @@ def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Ite
     paths = [_follow(program, pair[0], None, seed) for seed in _PATHS]
     yield from (None if path is None else path.outcomes for path in paths)
     for path, data in zip([paths[0], _follow(program, pair[1], None, _PATHS[-1] + 1)], pair, strict=True):
-        groups = [] if path is None else _other_outcomes(path)
+        groups = [] if path is None else _option_groups(path)
         while groups:
             if _is_over(end):
                 yield None
@@ -124,21 +124,27 @@ def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Ite
                 yield None if forced is None else forced.outcomes
 
 
-def _other_outcomes(path: DecisionPath) -> list[dict[int, int]]:
-    """Return other outcomes by decision: each alone, or where there are many decisions, groups of some that lie far apart."""
+def _option_groups(path: DecisionPath) -> list[dict[int, int]]:
+    """Return other outcomes by decision: each alone, or groups of distant ones if there are many."""
     options = [np.flatnonzero(np.isfinite(logs)).tolist() for logs in path.logs]
-    others = [[option for option in row if option != outcome] for row, outcome in zip(options, path.outcomes, strict=True)]
-    count = min(len(others), _MOST_GROUPS)
+    alternatives = [
+        [option for option in row if option != outcome] for row, outcome in zip(options, path.outcomes, strict=True)
+    ]
+    count = min(len(alternatives), _MOST_GROUPS)
     return [
-        {place: others[place][turn] for place in range(start, len(others), count) if turn < len(others[place])}
-        for turn in range(max(map(len, others), default=0))
+        {
+            place: alternatives[place][turn]
+            for place in range(start, len(alternatives), count)
+            if turn < len(alternatives[place])
+        }
+        for turn in range(max(map(len, alternatives), default=0))
         for start in range(count)
-        if any(turn < len(others[place]) for place in range(start, len(others), count))
+        if any(turn < len(alternatives[place]) for place in range(start, len(alternatives), count))
     ]
 
 
 def _altered(path: DecisionPath, group: dict[int, int]) -> tuple[int, ...]:
-    """Return the outcomes of a path up to the last of a group, with those of the group."""
+    """Return the outcomes of a path up to the last decision of a group, whose outcomes replace its own."""
     return tuple(group.get(place, path.outcomes[place]) for place in range(max(group) + 1))
 
 
@@ -270,7 +276,7 @@ def _coded_loss(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ..
 def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], end: Deadline) -> list[int]:
     """Return the decisions that alter in what way the results of the data sets differ.
 
-    They are looked for in halves of all that are altered together, then one by one, since two may undo each other.
+    Halves of all decisions are altered together, then each decision alone, because two changes may cancel.
     """
     first, before = _difference(program, pair, outcomes)
     starts: list[int] = []
@@ -280,7 +286,7 @@ def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], 
     for spans in ([(0, count)], [(place, place + 1) for place in reversed(range(count))]):
         while spans and len(starts) < _STARTS and not _is_over(end):
             start, stop = spans.pop()
-            altered = [_other(first.logs[i], outcomes[i]) for i in range(start, stop)]
+            altered = [_next_option(first.logs[i], outcomes[i]) for i in range(start, stop)]
             if _difference(program, pair, (*outcomes[:start], *altered, *outcomes[stop:]))[1] == before:
                 continue
             if stop - start <= 1:
@@ -292,8 +298,8 @@ def _starts(program: Program, pair: tuple[Any, Any], outcomes: tuple[int, ...], 
     return starts
 
 
-def _other(logs: Array, outcome: int) -> int:
-    """Return the next possible outcome of a decision, itself if it has no other."""
+def _next_option(logs: Array, outcome: int) -> int:
+    """Return the next possible outcome of a decision, the same outcome if only one is possible."""
     options = np.flatnonzero(np.isfinite(logs))
     later = options[options > outcome]
     return int(later[0] if later.size else options[0]) if options.size else outcome
