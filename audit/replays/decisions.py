@@ -126,25 +126,19 @@ def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Ite
 
 def _option_groups(path: DecisionPath) -> list[dict[int, int]]:
     """Return other outcomes by decision: each alone, or groups of distant ones if there are many."""
-    options = [np.flatnonzero(np.isfinite(logs)).tolist() for logs in path.logs]
-    alternatives = [
-        [option for option in row if option != outcome] for row, outcome in zip(options, path.outcomes, strict=True)
+    rows = [
+        [option for option in np.flatnonzero(np.isfinite(logs)).tolist() if option != outcome]
+        for logs, outcome in zip(path.logs, path.outcomes, strict=True)
     ]
-    count = min(len(alternatives), _MOST_GROUPS)
-    return [
-        {
-            place: alternatives[place][turn]
-            for place in range(start, len(alternatives), count)
-            if turn < len(alternatives[place])
-        }
-        for turn in range(max(map(len, alternatives), default=0))
-        for start in range(count)
-        if any(turn < len(alternatives[place]) for place in range(start, len(alternatives), count))
-    ]
+    count, groups = min(len(rows), _MOST_GROUPS), list[dict[int, int]]()
+    for turn in range(max(map(len, rows), default=0)):
+        for start in range(count):
+            groups.append({place: rows[place][turn] for place in range(start, len(rows), count) if turn < len(rows[place])})
+    return [group for group in groups if group]
 
 
 def _altered(path: DecisionPath, group: dict[int, int]) -> tuple[int, ...]:
-    """Return the outcomes of a path up to the last decision of a group, whose outcomes replace its own."""
+    """Return the outcomes of a path up to the last decision of a group, with the outcomes of the group."""
     return tuple(group.get(place, path.outcomes[place]) for place in range(max(group) + 1))
 
 
