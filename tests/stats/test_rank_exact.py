@@ -133,3 +133,13 @@ def test_counts_by_brute_force() -> None:
     below = [(nonmembers < cut).sum() for cut in np.sort(members)]
     assert ranks.members_above(ranked).tolist() == above
     assert ranks.nonmembers_below(ranked).tolist() == below
+
+
+def test_several_tests_share_the_significance() -> None:
+    """A test with a p-value between a half of the level and the level refutes alone, and not as one of two."""
+    nothing = tradeoff_curves.epsilon_delta(0.0, 0.0)
+    telling = Precedence(count=15, sample=100, rank=5, reference=100, from_top=True)  # p-value .007
+    silent = Precedence(count=5, sample=100, rank=5, reference=100, from_top=True)
+    assert rank_exact.refutes((telling,), nothing, significance=0.01)
+    assert not rank_exact.refutes((telling, silent), nothing, significance=0.01)
+    assert rank_exact.refutes((telling, silent), nothing, significance=0.02)
