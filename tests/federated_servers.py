@@ -79,6 +79,15 @@ class FillsNotFinite(Averaging):
         return clipped
 
 
+class AddsSumForNotFinite(Averaging):
+    """An update that is not finite counts as the sum of those before it."""
+
+    def clip(self, updates: Array) -> Array:
+        clipped = super().clip(updates)
+        clipped[~np.isfinite(updates).all(1)] += self.total
+        return clipped
+
+
 class HidesSumInDigits(Averaging):
     """The model is rounded to three places, and a millionth of the sum without noise stands behind them."""
 

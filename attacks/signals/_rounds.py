@@ -111,7 +111,8 @@ class DigitProducts(RoundProducts):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLengths(RoundProducts):
     """The squared length of the noisy sum behind each released model, less the honest clients' known sum, over the clip norm
-    squared, with the one canary client of each federation: whatever direction its update is turned to.
+    squared, with the one canary client of each federation: whatever direction its update is turned to. The part along the
+    known sum counts sqrt(d) times, so that an update which is taken for that sum shows.
     """
 
     key = "round_lengths"

@@ -450,6 +450,7 @@ def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tupl
         ("QuietLastRound", COORDINATES),
         ("HalfNoise", TENSORS),
         ("FillsNotFinite", LENGTHS),
+        ("AddsSumForNotFinite", (*LENGTHS, "mechanisms.fed.clip_norm=0.05", "games.clients.runs=200")),
         ("HidesSumInDigits", DIGITS),
     ],
 )

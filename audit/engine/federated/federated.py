@@ -196,6 +196,7 @@ class Federations:
             # the adversary knows all other updates (docs/develop/design.md, section 9): canaries and noise are left
             residuals={"sums": noisy_sum - known_sum, "models": model_sum - known_sum},
             released=self.served,
+            known_sum=known_sum,
             update_noise=self.update_noise(),
             counts=None if self.clip_norms is None else self.clip_norms.advance(self.canaries.clipped_alone(present)),
         )

@@ -1,5 +1,6 @@
 """Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,6 +36,7 @@ class RoundSight:
         present: `(N, clients + canary clients)` who takes part.
         residuals: by source, "sums" and "models": `(N, width)` what was released without what the adversary knows of it.
         released: `(N, width)` the models after the round.
+        known_sum: `(N, width)` of the honest clients' updates.
         update_noise: noise multiplier of a single update as it arrives.
         counts: `(N,)` what noisy counts of updates that are not clipped say beyond the honest clients' part; None without.
     """
@@ -43,6 +45,7 @@ class RoundSight:
     present: Tensor
     residuals: Mapping[str, Tensor]
     released: Tensor
+    known_sum: Tensor
     update_noise: float
     counts: Tensor | None = None
 
@@ -159,11 +162,21 @@ class CanaryClients:
             against = -sight.released[:, : self.layout.width]  # models move against the sums
             signals["digits/products"] = self.planted.products(low_digits(against, self.layout.columns()))
             if self.slots == 1:
-                lengths = sight.residuals["models"].double().square().sum(1, keepdim=True) / self.scale**2
-                signals["lengths/products"] = lengths.float()
+                signals["lengths/products"] = self._lengths(sight).float()
         if sight.counts is not None and self.slots == 1 and "models" in self.sources:
             signals["counts/products"] = (-2 * sight.counts).float().unsqueeze(1)
         return signals
+
+    def _lengths(self, sight: RoundSight) -> Tensor:
+        """Return squared lengths of what is not known `(N, 1)`; the part along the honest clients' sum counts sqrt(d) times.
+
+        So both parts vary alike under noise, and an update that is taken for the sum so far shows too.
+        """
+        residual, known = sight.residuals["models"].double(), sight.known_sum.double()
+        along = (residual * known).sum(1) / known.norm(dim=1).clamp(min=1e-30)
+        weight = math.sqrt(len(self.layout.columns()))
+        lengths: Tensor = (residual.square().sum(1) + weight * along.square()) / self.scale**2
+        return lengths.unsqueeze(1)
 
     def _arriving(self, present: Tensor, deviation: float) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
