@@ -172,8 +172,8 @@ class CanaryClients:
 
         So both parts vary alike under noise, and an update that is taken for the sum so far shows too.
         """
-        residual, known = sight.residuals["models"].double(), sight.known_sum.double()
-        along = (residual * known).sum(1) / known.norm(dim=1).clamp(min=1e-30)
+        residual, honest_sum = sight.residuals["models"].double(), sight.known_sum.double()
+        along = (residual * honest_sum).sum(1) / honest_sum.norm(dim=1).clamp(min=1e-30)
         weight = math.sqrt(len(self.layout.columns()))
         lengths: Tensor = (residual.square().sum(1) + weight * along.square()) / self.scale**2
         return lengths.unsqueeze(1)
