@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from audit.core.confined.worker import Message
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.data.text_files import answer, write_cells
+from audit.data.text_files import answer, load_arrow, write_cells
 
 MOST_COLUMNS = 20_000
 PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
@@ -25,11 +24,10 @@ LIBRARIES: list[str] = []
 
 def prepare(header: Mapping[str, Any]) -> None:
     """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
-    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its readers take the pool of the time when it is loaded
-    import pandas as pd
-    import pyarrow.parquet
+    readers = load_arrow()
+    import pandas as pd  # loads Arrow, too
 
-    LIBRARIES.extend((pd.__name__, pyarrow.parquet.__name__))
+    LIBRARIES.extend((pd.__name__, *readers))
 
 
 def read_columns(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:

@@ -131,14 +131,19 @@ def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def load_arrow() -> tuple[str, ...]:
+    """Import Arrow's readers, which take memory from the system if told so before they load; return their names."""
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    return pyarrow.ipc.__name__, pyarrow.parquet.__name__
+
+
 def prepare(header: Mapping[str, Any]) -> None:
     """Import what reads, before memory is limited, which Arrow's own allocator reserves in large pieces."""
     if header["suffix"] in (ARROW, ".parquet"):
-        os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # its readers take the pool of the time when it is loaded
-        import pyarrow.ipc
-        import pyarrow.parquet
-
-        LIBRARIES.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
+        LIBRARIES.extend(load_arrow())
 
 
 def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:

@@ -6,6 +6,7 @@ sum, so they depend on the model and the batch law alone, never on the machine's
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Mapping
@@ -220,6 +221,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     probe, private = _probe(job), job.noisy is not None
     place = (find_device(job.device), settings.dtype)
 
+    @functools.cache
     def counterpart() -> nn.Module:
         return ModelSource.of(job).from_seed(Seed(0).child("another model"))
 

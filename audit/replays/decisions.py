@@ -111,14 +111,16 @@ def _forced_paths(program: Program, pair: tuple[Any, Any], end: Deadline) -> Ite
     paths = [_follow(program, pair[0], None, seed) for seed in _PATHS]
     yield from (None if path is None else path.outcomes for path in paths)
     for path, data in zip([paths[0], _follow(program, pair[1], None, _PATHS[-1] + 1)], pair, strict=True):
-        groups = [] if path is None else _option_groups(path)
+        if path is None:
+            continue
+        groups = _option_groups(path)
         while groups:
             if _is_over(end):
                 yield None
                 return
             group = groups.pop()
-            forced = _follow(program, data, _altered(path, group), 11) if path is not None else None
-            if len(group) > 1 and (forced is None or path is None or len(forced.outcomes) != len(path.outcomes)):
+            forced = _follow(program, data, _altered(path, group), 11)
+            if len(group) > 1 and (forced is None or len(forced.outcomes) != len(path.outcomes)):
                 groups += [{place: option} for place, option in group.items()]  # one of them is another way
             else:
                 yield None if forced is None else forced.outcomes
