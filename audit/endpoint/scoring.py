@@ -92,8 +92,9 @@ def _spell_from(steps: Sequence[tuple[Mapping[str, float], str]], secret: str) -
     for number, (listed, own) in enumerate(steps):
         candidates, text = listed, own
         if number == 0:
-            candidates, text = {token.lstrip() or token: value for token, value in listed.items()}, own.lstrip()
-        length, value = _longest(candidates, remainder)
+            pairs = [(token.lstrip() or token, value) for token, value in listed.items()]
+            candidates, text = dict(sorted(pairs, key=lambda pair: pair[1])), own.lstrip()  # of equal texts the likelier counts
+        length, value = _likeliest(candidates, remainder)
         lowest, beginning_match = min(candidates.values()), remainder[:length]
         total, remainder = total + value, remainder[length:]
         if not remainder or not length or text != beginning_match:
@@ -102,15 +103,19 @@ def _spell_from(steps: Sequence[tuple[Mapping[str, float], str]], secret: str) -
 
 
 def _step(answer: Json, rest: str) -> tuple[int, float]:
-    """Return the characters of the longest listed token that begins `rest`, and its value; 0 and the lowest if none."""
-    length, value = _longest(_candidates(answer), rest)
+    """Return the characters of the likeliest listed token that begins `rest`, and its value; 0 and the lowest if none."""
+    length, value = _likeliest(_candidates(answer), rest)
     return length, value if length else min(_candidates(answer).values())
 
 
-def _longest(candidates: Mapping[str, float], rest: str) -> tuple[int, float]:
-    """Return the characters and the value of the longest token that begins `rest`; (0, 0.0) if none does."""
-    longest = max((token for token in candidates if token and rest.startswith(token)), key=len, default="")
-    return len(longest), candidates.get(longest, 0.0) if longest else 0.0
+def _likeliest(candidates: Mapping[str, float], rest: str) -> tuple[int, float]:
+    """Return the characters and the value of the likeliest token that begins `rest`; (0, 0.0) if none does.
+
+    A longer one can be listed that no tokenizer puts there, such as "83" where numbers are cut into "8" and "300".
+    """
+    beginnings = [(value, len(token)) for token, value in candidates.items() if token and rest.startswith(token)]
+    value, length = max(beginnings, default=(0.0, 0))
+    return length, value
 
 
 def _candidates(answer: Json) -> dict[str, float]:

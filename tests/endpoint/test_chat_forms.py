@@ -37,6 +37,14 @@ def _reverse_lists(answer: Answer, body: Answer) -> Answer:
     return answer
 
 
+def _with_longer_tokens(answer: Answer, body: Answer) -> Answer:
+    """Lists of a vocabulary that has pairs of digits, too, which this answer is not cut into."""
+    choice = answer["choices"][0]
+    for place, step in enumerate(choice.get("logprobs", {}).get("content", ())):
+        step["top_logprobs"].append({"token": choice["message"]["content"][place : place + 2], "logprob": -9.0})
+    return answer
+
+
 def _in_a_sentence(answer: Answer, body: Answer) -> Answer:
     choice = answer["choices"][0]
     choice["message"]["content"] = f"The code is {choice['message']['content']}."
@@ -89,6 +97,11 @@ def test_a_memorised_chat_is_found_however_the_server_writes_it(reshape: Callabl
     values, requests = _scores(reshape, rule)
     assert values[COINS].min() > values[~COINS].max()
     assert requests < 2.2 * len(CANARIES) + 16, "a name that was refused is not tried again for each canary"
+
+
+def test_an_answer_that_is_the_secret_is_spelled_as_the_model_wrote_it() -> None:
+    values, _ = _scores(_with_longer_tokens, "next_tokens")
+    assert values[COINS].min() > -1
 
 
 @pytest.mark.parametrize(
