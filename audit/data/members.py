@@ -29,7 +29,7 @@ class MemberEvidence:
     """Both sides, joined.
 
     Attributes:
-        inputs: `(n, ...)`, members first, float32 or whole numbers as given; `included` `(n,)` bool.
+        inputs: `(n, ...)`, members first, in the type that they were given in; `included` `(n,)` bool.
         labels: `(n,)` or `(n, k)`: int64, float64 or text. What they mean
             follows from the model's outputs (`audit.experiment.external.label_reading`).
         original_labels: y as it was given, for a function that trains on it.
@@ -124,6 +124,8 @@ def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | N
         raise DataError(
             f"members have records of shape {members.shape[1:]}, nonmembers of shape {nonmembers.shape[1:]}; expected the same"
         )
+    if members.dtype != nonmembers.dtype and members.dtype.kind == "f":  # rounded alike, so that equal records are found
+        members, nonmembers = members.astype(np.float32), nonmembers.astype(np.float32)
     return np.concatenate([members, nonmembers]), None
 
 
@@ -197,7 +199,9 @@ def _read_inputs(x: Any, size: int, location: str) -> Any:
             finite_inputs(inputs, f"{location}: x")
         except DataError as error:
             raise DataError(f"{error} (a model that takes missing cells gets them in a DataFrame)") from None
-    return inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x")
+    if inputs.dtype.kind == "f":
+        finite_inputs(inputs.astype(np.float32), f"{location}: x")  # comparisons without the model square values
+    return inputs
 
 
 def read_truths(y: Any, location: str) -> Array:

@@ -125,8 +125,9 @@ class ConfinedFile(ABC):
         return np.array(names)
 
     def logits(self, inputs: Array) -> Array:
-        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
-        return batched_logits(self._model, inputs, batch_size=self.batch_size, dtype=torch.float32)
+        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32; libraries of trees compare numbers as they are."""
+        dtype = torch.float32 if inputs.dtype in (np.float16, np.float32) else torch.float64
+        return batched_logits(self._model, inputs, batch_size=self.batch_size, dtype=dtype)
 
 
 def output_logits(outputs: Any) -> torch.Tensor:

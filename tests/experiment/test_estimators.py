@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from scipy.special import log_softmax
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -83,6 +85,31 @@ def test_the_auc_of_an_estimator_is_that_of_its_own_probabilities(name: str) -> 
     expected = own_auc(-logs[np.arange(2 * N), columns].round(9))
     result = audit.check(estimator, (X[:N], labels[:N]), (X[N:], labels[N:]), quiet=True)
     assert next(row.auc for row in result.attacks if row.attack == "loss") == pytest.approx(expected, abs=4e-3)
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize(
+    "estimator", [KNeighborsClassifier(5, weights="distance"), HistGradientBoostingClassifier(), GaussianProcessClassifier()]
+)
+def test_an_estimator_gets_records_as_precise_as_they_were_given(estimator: Any, form: Any) -> None:
+    """In float32 a memorised record is no longer at distance 0, and a threshold is on another side of it."""
+    places = 1 + RANDOM.permutation(2 * N)[:, None] * 2.0**-40
+    records = places if isinstance(estimator, HistGradientBoostingClassifier) else RANDOM.normal(size=(2 * N, 4))
+    labels = YES.astype(int)
+    estimator.fit(form(records[:N]), labels[:N])
+    shares = estimator.predict_proba(form(records))[np.arange(2 * N), labels]
+    result = audit.check(estimator, (form(records[:N]), labels[:N]), (form(records[N:]), labels[N:]), quiet=True)
+    own = own_auc(-np.log(np.maximum(shares, np.finfo(np.float32).tiny)))
+    assert next(row.auc for row in result.attacks if row.attack == "loss") == pytest.approx(own, abs=1e-3)
+
+
+def test_a_function_that_raises_on_float64_gets_float32() -> None:
+    layer = torch.nn.Linear(10, 3)
+    areas = [
+        audit.check(model, (X[:N].astype(kind), CLASSES[:N]), (X[N:].astype(kind), CLASSES[N:]), quiet=True).attacks[0].auc
+        for model, kind in ((layer, np.float32), (lambda x: layer(torch.from_numpy(x)), np.float64))
+    ]
+    assert areas[0] == areas[1]
 
 
 @pytest.mark.slow

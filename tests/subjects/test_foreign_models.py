@@ -48,6 +48,18 @@ def test_logits_are_those_of_the_library(kind: str, tmp_path: Path) -> None:
     assert np.allclose(logits, expected, atol=1e-4)
 
 
+def test_trees_get_records_as_precise_as_they_were_given(tmp_path: Path) -> None:
+    need("lightgbm")
+    import lightgbm
+
+    path, places = tmp_path / "model.txt", np.arange(120)
+    inputs = 1 + places[:, None] * 2.0**-40  # one number in float32
+    booster = lightgbm.train({"objective": "binary", "verbosity": -1}, lightgbm.Dataset(inputs, places >= 60), 3)
+    booster.save_model(path)
+    logits = read("lightgbm", path).logits(inputs)[:, 1]
+    assert np.allclose(logits, booster.predict(inputs, raw_score=True)) and np.ptp(logits) > 0.1
+
+
 def test_a_regressor_is_refused(tmp_path: Path) -> None:
     need("lightgbm")
     import lightgbm

@@ -80,7 +80,7 @@ def examine(
     """The report on a trained model, with the scores of every record.
 
     Args:
-        target: a `torch.nn.Module`, a function of `(n, ...)` arrays (float32, or whole numbers as they were given), or any
+        target: a `torch.nn.Module`, a function of `(n, ...)` arrays (as they were given, or float32 if it raises), or any
             `Target` (`audit.subjects`). Its outputs are logits or probabilities, `(n, classes)`. None with
             `ReferenceTraining`: the target is trained by the same function, on the members.
         members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.

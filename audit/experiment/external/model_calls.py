@@ -30,7 +30,7 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
         DataError: later, outputs that are no numbers.
     """
     if hasattr(target, "logits"):
-        return _whole_or_batches(lambda batch: np.asarray(target.logits(batch)))
+        return _whole_or_batches(lambda batch: np.asarray(_in_either_type(target.logits, batch)))
     if hasattr(target, "outputs") and hasattr(target, "released"):
         return _whole_or_batches(_alone(target))
     if hasattr(target, "parameters") and hasattr(target, "modules"):
@@ -63,7 +63,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
     """Return what a function of the user's gives for a batch.
 
     A tuple or a dictionary is handed over as arguments if the function's parameters say so; of a frame of numbers the array is
-    tried if the function does not take the frame and its model knows no names of columns.
+    tried if the function does not take the frame and its model knows no names of columns, and float32 if it takes no other.
 
     Raises:
         ConfigError: whatever it raises, with its name and its arguments.
@@ -74,6 +74,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
         raise
     except Exception as error:  # whatever a user's function raises is reported with what it was given
         numbers = None if find_column_names(function) else _frame_numbers(batch)
+        numbers = round_numbers(batch) if numbers is None else numbers
         if numbers is not None:
             return call_named(function, numbers, name)
         hint = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
@@ -215,11 +216,30 @@ def _ask_module(target: Any, records: Array | RowContainer) -> Array:
 
 
 def _frame_numbers(batch: Any) -> Array | None:
-    """Return a frame of finite numbers as float32 `(k, columns)`; None for anything else."""
+    """Return a frame of finite numbers as an array `(k, columns)`; None for anything else."""
     if not (hasattr(batch, "iloc") and hasattr(batch, "columns")) or any(kind.kind not in "biuf" for kind in batch.dtypes):
         return None
-    numbers = batch.to_numpy(dtype=np.float32)
+    numbers = batch.to_numpy(dtype=np.result_type(*batch.dtypes, np.float32))
     return numbers if np.isfinite(numbers).all() else None
+
+
+def round_numbers(batch: Any) -> Array | None:
+    """Return an array of other real numbers as float32, which many models of torch take alone; None for anything else."""
+    has_numbers = isinstance(batch, np.ndarray) and batch.dtype.kind == "f" and batch.dtype != np.float32
+    return batch.astype(np.float32) if has_numbers else None
+
+
+def _in_either_type(function: Callable[[Any], Any], batch: Any) -> Any:
+    """Return what a method gives for a batch as it is, or as float32 if it does not take that."""
+    try:
+        return function(batch)
+    except AuditError:
+        raise
+    except Exception:  # whatever a user's method raises on float64, as torch does
+        numbers = round_numbers(batch)
+        if numbers is None:
+            raise
+        return function(numbers)
 
 
 def _estimate(method: Callable[[Any], Any], inputs: Any, name: str) -> Array:
@@ -255,4 +275,4 @@ def _alone(subject: Subject) -> Callable[[Array], Array]:
     """The outputs of a subject of one model, such as a trainer of this project gives."""
     if len(subject) != 1:
         raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
-    return lambda inputs: np.asarray(subject.outputs(inputs))[0]
+    return lambda inputs: np.asarray(_in_either_type(subject.outputs, inputs))[0]

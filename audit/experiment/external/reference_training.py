@@ -27,6 +27,7 @@ from audit.execution import code, run_folder
 from audit.experiment.external.external_models import References, query_model
 from audit.experiment.external.label_reading import find_class_names
 from audit.experiment.external.model_answers import Answers
+from audit.experiment.external.model_calls import round_numbers
 from audit.experiment.external.units import Users
 
 LOG = logging.getLogger("audit")
@@ -230,8 +231,15 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     """Train one model and return its answers for all records as arrays."""
     train, records = context
     function = plugins.foreign(train) if isinstance(train, str) else train
+    inputs, labels = records.take(job.included)
     try:
-        model = function(records.take(job.included), job.seed)
+        try:
+            model = function((inputs, labels), job.seed)
+        except Exception:  # torch's layers take float32 alone
+            rounded_inputs = round_numbers(inputs)
+            if rounded_inputs is None:
+                raise
+            model = function((rounded_inputs, labels), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
         raise ConfigError(
             f"training {job.number} by {train} failed: {plugins.explain(error)}; expected train((inputs, labels), seed) to "
