@@ -79,7 +79,7 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
         is_decisive = (
             len(subjects) == 1 and head is not None and answer.mechanism is head.mechanism and _name(answer) == decisive
         )
-        return order.index(answer.strength), not is_decisive, -answer.epsilon, -answer.attack.auc
+        return order.index(answer.strength), not is_decisive, -answer.epsilon, -answer.attack.auc_or_zero
 
     lead = min(candidates, key=rank, default=None)
     return () if lead is None else (lead, *(answer for answer in candidates if answer is not lead))
@@ -125,7 +125,7 @@ def _answer_questions(mechanism: MechanismResult) -> Iterator[Answer]:
             levels.setdefault((game.game.secret, access), []).append(answer)
     order = list(Strength)
     for level in sorted(levels, key=lambda level: (level[0], len(level[1].released))):
-        yield min(levels[level], key=lambda answer: (order.index(answer.strength), -answer.epsilon, -answer.attack.auc))
+        yield min(levels[level], key=lambda answer: (order.index(answer.strength), -answer.epsilon, -answer.attack.auc_or_zero))
 
 
 def _answer(mechanism: MechanismResult, game: GameResult, access: Access, attacks: list[AttackResult]) -> Answer:
@@ -162,7 +162,7 @@ def _answer(mechanism: MechanismResult, game: GameResult, access: Access, attack
 
 def _tells_apart(game: GameResult, attack: AttackResult) -> bool:
     """True if a split has no bound, and the whole order of the scores shows what no single rate does."""
-    return game.game.inclusion is not Inclusion.COINS and game.game.choices == 1 and attack.auc_lower > 0.5
+    return game.game.inclusion is not Inclusion.COINS and game.game.choices == 1 and (attack.auc_lower or 0.0) > 0.5
 
 
 def _interval(attack: AttackResult, rate: Rate | None) -> Interval | None:

@@ -120,8 +120,10 @@ def _compare_rates(subject: str, old: AttackResult, new: AttackResult) -> Iterat
     areas = [
         Measured(value=attack.auc, lower=attack.auc_lower, upper=attack.auc_upper, confidence=level)
         for attack, level in zip((old, new), levels, strict=True)
+        if attack.auc is not None and attack.auc_lower is not None and attack.auc_upper is not None
     ]
-    yield _leakage(subject, "AUC", areas, lambda value: near(value, 3))
+    if len(areas) == 2:
+        yield _leakage(subject, "AUC", areas, lambda value: near(value, 3))
     later = {point.target_fpr: point for point in new.tpr_at}
     for point in old.tpr_at:
         pair = (point, later.get(point.target_fpr))

@@ -184,7 +184,8 @@ def _source_finding(mechanism: MechanismResult, game: GameResult, source: headli
             figures=(("false_alarms", control.false_alarms), ("allowed", control.allowed)),
         )
     claim = headline.tightest(mechanism)
-    area = "" if source.result is None else f"; AUC {percent(source.result.auc)}, chance 50.0{SPACE}%"
+    auc = None if source.result is None else source.result.auc
+    area = "" if auc is None else f"; AUC {percent(auc)}, chance 50.0{SPACE}%"
     for bound in source.bounds:
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
         above = able and claim is not None and read_epsilon(bound) > claim.epsilon

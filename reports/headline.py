@@ -166,7 +166,7 @@ def leading(game: GameResult) -> AttackResult:
     """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
     return max(
         game.attacks,
-        key=lambda attack: (max((read_epsilon(b) for b in attack.bounds if b.family is None), default=0.0), attack.auc),
+        key=lambda attack: (max((read_epsilon(b) for b in attack.bounds if b.family is None), default=0.0), attack.auc_or_zero),
     )
 
 

@@ -40,7 +40,8 @@ def _mechanism_rows(mechanism: MechanismResult) -> Iterator[tuple[str, float]]:
         yield f"{mechanism.name}/epsilon_ceiling", read_ceiling(bound.bound)
     for game in mechanism.games:
         for attack in game.attacks:
-            yield f"{mechanism.name}/{game.name}/{attack.scorer}/auc", attack.auc
+            if attack.auc is not None:
+                yield f"{mechanism.name}/{game.name}/{attack.scorer}/auc", attack.auc
     for metric in mechanism.utility:
         yield f"{mechanism.name}/{metric.name}", metric.value
 

@@ -40,14 +40,6 @@ class AttackRow:
     tpr: float | None = None
 
 
-# how remarks begin, or what they hold, that change how figures are read: they come first
-_FIRST = ("Invalid: ", "Other readings", "Look first: ", "the attack is weak")
-
-
-def _find_rank(note: str) -> int:
-    return next((rank for rank, words in enumerate(_FIRST) if words in note), len(_FIRST))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCheck:
     """What a check of a trained model found; `print` shows it in a few lines.
@@ -74,9 +66,9 @@ class ModelCheck:
                 AttackRow(
                     attack=attack.scorer,
                     status="run",
-                    auc=attack.auc if attack.has_area else None,
-                    auc_lower=attack.auc_lower if attack.has_area else None,
-                    auc_upper=attack.auc_upper if attack.has_area else None,
+                    auc=attack.auc,
+                    auc_lower=attack.auc_lower,
+                    auc_upper=attack.auc_upper,
                     fpr=None if smallest is None else smallest.target_fpr,
                     tpr=None if smallest is None else smallest.tpr,
                 )
@@ -91,21 +83,13 @@ class ModelCheck:
         return max(self.report.mechanisms[0].bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
-        from audit.experiment.external.accuracy_remarks import LIKE_SIDES
         from audit.experiment.external.inspected import SPLIT_NOTE
 
         report, included = self.report, self.inspection.included
         members, count = int(included.sum()), len(included)
-        preflight = report.mechanisms[0].preflight
         lines = [
             f"{plural(members, 'member')}, {plural(count - members, 'nonmember')}: {IN_WORDS[report.outcome]}",
-            *(f"  no figure may follow: {note}" for note in report.notes if LIKE_SIDES in note),
-            *(
-                []
-                if preflight is None
-                else [f"  read as: {preflight.reading}", *([f"  {preflight.figures}"] if preflight.figures else [])]
-            ),
-            *(f"  {note}" for note in sorted(report.notes, key=_find_rank) if note != SPLIT_NOTE and LIKE_SIDES not in note),
+            *(f"  {remark}" for remark in report.remarks if remark != SPLIT_NOTE),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",

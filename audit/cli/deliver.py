@@ -103,10 +103,8 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
     text = [f"{report.title}: {IN_WORDS[report.outcome]}"]
+    text += [f"  {remark}" for remark in report.remarks]
     for result in report.mechanisms:
-        if result.preflight is not None:
-            readings = (result.preflight.reading, result.preflight.figures)
-            text += [f"  read as: {reading}" for reading in readings if reading]
         text += [f"  {verdict.reason}" for verdict in result.verdicts]
         text += [
             f"  holds only if membership was decided by {check.value}: this is declared, and no table of scores shows it"
@@ -120,9 +118,11 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             for point in attack.tpr_at
             if point.tpr is not None and point.lower is not None and point.upper is not None
         ]
-        limits = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
-        area = limits if attack.has_area else "one record on a side, which says nothing of how often it is right"
-        text.append(f"  {attack.scorer}: {'; '.join([area, *(rates if attack.has_area else [])])}")
+        if attack.auc is None:
+            figures = ["one record on a side, which says nothing of how often it is right"]
+        else:
+            figures = [f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})", *rates]
+        text.append(f"  {attack.scorer}: {'; '.join(figures)}")
         text += [f"    {_bound(bound)}" for bound in attack.bounds]
         if attack.control is not None:
             control = attack.control
@@ -130,7 +130,6 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             text.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
     text += [line for game in _games(report) for line in _simulation_lines(game)]
     text += output.gate_lines(report)
-    text += [f"note: {note}" for note in report.notes]
     return [*text, *([f"report: {output.document(folder)}"] if folder is not None else [])]
 
 
@@ -175,7 +174,7 @@ def _simulation_lines(game: GameResult) -> list[str]:
 def _attack(attack: AttackResult) -> dict[str, Any]:
     return {
         "scorer": attack.scorer,
-        "auc": [attack.auc_lower, attack.auc, attack.auc_upper],
+        "auc": None if attack.auc is None else [attack.auc_lower, attack.auc, attack.auc_upper],
         "tpr_at_fpr": {f"{point.target_fpr:g}": [point.lower, point.tpr, point.upper] for point in attack.tpr_at},
         "bounds": [{**output.digest_bound(bound), "confidence": bound.confidence} for bound in attack.bounds],
         "negative_control": None if attack.control is None else attack.control.passed,

@@ -170,15 +170,16 @@ class AttackResult:
     """One scorer in one game.
 
     Attributes:
+        auc, auc_lower, auc_upper: None if one side has a single record, of which the AUC is 0, 1/2 or 1 by chance.
         guesses: in a game of secrets.
         secrets: of an attack with a unit for its scores of texts: exposure, extraction.
         access: the least an adversary has to see for this attack; None if that is all that the game shows.
     """
 
     scorer: str
-    auc: float
-    auc_lower: float
-    auc_upper: float
+    auc: float | None
+    auc_lower: float | None
+    auc_upper: float | None
     roc: RocCurve
     tpr_at: tuple[TprAtFpr, ...]
     histogram: Histogram
@@ -190,9 +191,9 @@ class AttackResult:
     secrets: SecretFigures | None = None
 
     @property
-    def has_area(self) -> bool:
-        """Return whether the AUC says anything: of one record a side it is 0, 1/2 or 1 by chance."""
-        return min(self.roc.members, self.roc.nonmembers) > 1
+    def auc_or_zero(self) -> float:
+        """Return the AUC, 0 if there is none."""
+        return self.auc or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

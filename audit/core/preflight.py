@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+LIKE_SIDES = "both sides look trained on"  # words of a remark, after which no figure follows
+# how remarks begin, or what they hold, that change how figures are read: they come first
+_FIRST = (LIKE_SIDES, "Invalid: ", "Other readings", "Look first: ", "the attack is weak")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,12 +17,12 @@ class TriedReading:
     Attributes:
         name: the other way in which it reads.
         fit: on members, in the measure of the preflight; None if it changes nothing in it.
-        auc: of members against nonmembers, by the loss.
+        auc: of members against nonmembers, by the loss; None of one record a side.
     """
 
     name: str
     fit: float | None
-    auc: float
+    auc: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class Preflight:
         reading: how outputs and y were read.
         measure: "accuracy", "error" (root mean square) or "" if only losses are known.
         members, nonmembers: the measure on either side; `baseline` of the commonest class, or of the mean, on members.
-        auc: of the loss, members against nonmembers; above 1/2 if members have smaller losses.
+        auc: of the loss, members against nonmembers; above 1/2 if members have smaller losses; None of one record a side.
         chance: of an AUC as small as this one if membership says nothing of the losses.
         alternatives: other readings, if something speaks against this one.
         doubt: why the reading cannot be right; "" if nothing speaks against it.
@@ -40,11 +45,16 @@ class Preflight:
     members: float | None
     nonmembers: float | None
     baseline: float | None
-    auc: float
+    auc: float | None
     chance: float
     alternatives: tuple[TriedReading, ...] = ()
     doubt: str = ""
     question: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """Return how outputs and y were read, and what follows from it on either side."""
+        return [f"read as: {self.reading}", *([self.figures] if self.figures else [])]
 
     @property
     def figures(self) -> str:
@@ -59,3 +69,12 @@ class Preflight:
         return (
             f"right answers: members {self.members:.1%}, nonmembers {self.nonmembers:.1%}; commonest class {self.baseline:.1%}"
         )
+
+
+def sort_remarks(remarks: Iterable[str]) -> list[str]:
+    """Return remarks, those first that change how figures are read."""
+
+    def find_rank(remark: str) -> int:
+        return next((rank for rank, words in enumerate(_FIRST) if words in remark), len(_FIRST))
+
+    return [f"no figure may follow: {text}" if LIKE_SIDES in text else text for text in sorted(remarks, key=find_rank)]

@@ -17,7 +17,7 @@ from audit.core.claims import Claim, Outcome, Verdict, name_condition, show_figu
 from audit.core.costs import CostSheet
 from audit.core.events import Event
 from audit.core.game_results import GameResult
-from audit.core.preflight import Preflight
+from audit.core.preflight import Preflight, sort_remarks
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
 from audit.core.rounding import decimals, down, places_apart, up
 from audit.core.table_risks import TableAudit
@@ -203,6 +203,12 @@ class AuditReport:
             for value in (lower_bounds.read_epsilon(bound), lower_bounds.read_ceiling(bound))
         )
 
+    @property
+    def remarks(self) -> list[str]:
+        """How what was given was read, then the notes, those first that change how figures are read."""
+        readings = [line for result in self.mechanisms if result.preflight is not None for line in result.preflight.lines]
+        return [*dict.fromkeys(readings), *sort_remarks(self.notes)]
+
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.
 
@@ -222,10 +228,10 @@ class AuditReport:
         return f"<AuditReport {self.id} kind={self.kind!r} title={self.title!r} outcome={outcome!r}>"
 
     def __str__(self) -> str:
-        """Return what `print` shows: outcome, the verdict on each claim, and the largest bounds of each training."""
+        """Return what `print` shows: outcome, remarks, the verdict on each claim, and the largest bounds of each training."""
         if self.table is not None:
             return f"{self.title}: {self.table}"
-        lines = [f"{self.title}: {IN_WORDS[self.outcome]}"]
+        lines = [f"{self.title}: {IN_WORDS[self.outcome]}", *(f"  {remark}" for remark in self.remarks)]
         with decimals(self.places):
             for result in self.mechanisms:
                 lines += [
@@ -233,7 +239,8 @@ class AuditReport:
                     for verdict in result.verdicts
                 ]
                 lines += [f"  {result.name}: {show_proof(bound)}" for bound in _largest(result)]
-        lines.append(f"  all bounds that are not void hold together with {self.confidence:.4g}, at delta {self.delta:g}")
+        if any(result.all_bounds for result in self.mechanisms):
+            lines.append(f"  all bounds that are not void hold together with {self.confidence:.4g}, at delta {self.delta:g}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -261,7 +268,7 @@ class AuditReport:
             f"at delta {self.delta:g}</p>",
             html(["training", "claim by", "claimed epsilon", "outcome", "lower bound", "why"], claims) if claims else "",
             html(["training", "game", "attack", "estimator", "holds for", "lower bound", "ceiling"], bounds) if bounds else "",
-            f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>" if self.notes else "",
+            f"<ul>{''.join(f'<li>{escape(remark)}</li>' for remark in self.remarks)}</ul>" if self.remarks else "",
         ]
         return "".join(parts)
 

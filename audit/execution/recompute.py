@@ -241,7 +241,7 @@ def group_rows(at: Any) -> tuple[list[Any], list[Any], float]:
     follows = figures[:]
     if columns and (mask := columns[0].labels == group.group).any():
         follows[:2] = [int((mask & (columns[0].member == side)).sum()) for side in (True, False)]
-        areas = [area(column.scores[mask], column.member[mask]) for column in columns if min(follows[:2])]
+        areas = [area(column.scores[mask], column.member[mask]) for column in columns if min(follows[:2]) > 1]
         follows[2] = next((value for value in areas if is_equal(group.auc, value)), areas[0] if areas else None)
     if sum(row.members for row in groups) == first.members:  # one column divides the records
         level = (1 - at.report.confidence) / len(groups)
@@ -422,7 +422,9 @@ OF_SCORES: dict[str, dict[str, Formula]] = {  # of an attack with scores
         "scores": lambda t: (len(t.scores.scores), math.prod(t.game.game[key] for key in ("canaries", "runs", "choices"))),
         "area": lambda t: (
             [t.value.auc, t.value.auc_lower, t.value.auc_upper],
-            area_limits(area(t.scores.scores, t.scores.member), min(t.scores.sides), shared_error(t)),
+            [None] * 3
+            if min(t.scores.sides) < 2
+            else area_limits(area(t.scores.scores, t.scores.member), min(t.scores.sides), shared_error(t)),
             1e-6,
         ),
     },

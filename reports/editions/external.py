@@ -258,15 +258,15 @@ def _rules(game: Game, kind: str) -> Game:
 
 
 def _attacks(result: GameResult, claims: Sequence[Claim], facts: FigureCount) -> AttackResult:
-    best = max(result.attacks, key=lambda attack: attack.auc)
+    best = max(result.attacks, key=lambda attack: attack.auc_or_zero)
     members, nonmembers = _sides(result, best, facts)
     target = next((fpr for fpr in TARGETS if fpr * nonmembers >= EXPECTED_HITS), TARGETS[-1])
     point = _rate(result, target, facts)
     return AttackResult(
         scorer=", ".join(attack.scorer for attack in result.attacks),
-        auc=facts.near(best.auc, AREAS),
-        auc_lower=facts.down(best.auc_lower, AREAS),
-        auc_upper=facts.up(best.auc_upper, AREAS),
+        auc=None if best.auc is None else facts.near(best.auc, AREAS),
+        auc_lower=None if best.auc_lower is None else facts.down(best.auc_lower, AREAS),
+        auc_upper=None if best.auc_upper is None else facts.up(best.auc_upper, AREAS),
         roc=_line(point, best.roc.confidence, members, nonmembers),
         tpr_at=(point,),
         histogram=Histogram(edges=(0.0, 1.0), members=(members,), nonmembers=(nonmembers,)),

@@ -137,7 +137,7 @@ def _paint_attacks(axes: Any, game: GameResult, lead: AttackResult, turn: Turn) 
 
 def scores(mechanism: MechanismResult, game: GameResult) -> Plan:
     """Outlines of member and nonmember scores, one panel for each of the leading attacks."""
-    attacks = sorted(game.attacks, key=lambda attack: -attack.auc)[:MOST_HISTOGRAMS]
+    attacks = sorted(game.attacks, key=lambda attack: -attack.auc_or_zero)[:MOST_HISTOGRAMS]
     descriptions = [say("curve.auc", scorer=attack.scorer, near=area(attack)) for attack in attacks]
     left_out = len(game.attacks) - len(attacks)
     return Plan(

@@ -4,6 +4,7 @@ import math
 import re
 
 from audit.core.game import Inclusion
+from audit.core.game_results import AttackResult
 from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Status
 from reports import answer, headline
@@ -98,10 +99,8 @@ def sentences(report: AuditReport, item: Answer) -> tuple[str, ...]:
     rate_text = _guesses(item) if item.attack.guesses is not None else rate_sentence(report, item)
     key = "answer.coarse" if headline.is_coarse(item.attack) else "answer.wide"
     wide = say(key) if item.strength is Strength.AT_LEAST else ""
-    has_area = (
-        item.attack.has_area and item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
-    )
-    return (rate_text, _area(item) if has_area else "", _proof_text(report, item), wide)
+    has_area = item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
+    return (rate_text, _area(item.attack) if has_area else "", _proof_text(report, item), wide)
 
 
 def void_reason(mechanism: MechanismResult) -> str:
@@ -186,9 +185,10 @@ def _proof_text(report: AuditReport, item: Answer) -> str:
     return say("answer.proven_at", ending=ending, proof=text) if ending[:1].isdigit() else say("answer.proven", proof=text)
 
 
-def _area(item: Answer) -> str:
+def _area(attack: AttackResult) -> str:
     """Return the whole order of the scores, for which a split has no bound."""
-    attack = item.attack
+    if attack.auc is None or attack.auc_lower is None or attack.auc_upper is None:
+        return ""
     return say("answer.area", area=near(attack.auc, 3), low=down(attack.auc_lower, 3), high=up(attack.auc_upper, 3))
 
 

@@ -86,15 +86,11 @@ def _area_card(lead: Answer | None) -> Number:
         return Number(
             label=say("unclaimed.auc"), value=say("word.none"), detail=say("unclaimed.no_attack_was_run"), tone=Tone.MEASURED
         )
-    attack = lead.attack
-    return Number(
-        label=say("unclaimed.auc"),
-        value=area(attack),
-        detail=say(
-            "unclaimed.interval_to_0_5_is", down=down(attack.auc_lower, 3), up=up(attack.auc_upper, 3), scorer=attack.scorer
-        ),
-        tone=Tone.MEASURED,
-    )
+    attack, detail = lead.attack, lead.attack.scorer
+    if attack.auc_lower is not None and attack.auc_upper is not None:
+        ends = {"down": down(attack.auc_lower, 3), "up": up(attack.auc_upper, 3)}
+        detail = say("unclaimed.interval_to_0_5_is", **ends, scorer=attack.scorer)
+    return Number(label=say("unclaimed.auc"), value=area(attack), detail=detail, tone=Tone.MEASURED)
 
 
 def _bound_card(report: AuditReport, lead: Answer | None) -> Number:

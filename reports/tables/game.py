@@ -4,7 +4,7 @@ import math
 
 from audit.core.claims import NegativeControl
 from audit.core.evaluation import GroupSpread
-from audit.core.game_results import GameResult, GroupResult, TprAtFpr
+from audit.core.game_results import AttackResult, GameResult, GroupResult, TprAtFpr
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column
@@ -121,7 +121,7 @@ def overall(game: GameResult) -> Table:
         (
             Mono(attack.scorer),
             area(attack),
-            say("game_table.to_2", down=down(attack.auc_lower, 3), up=up(attack.auc_upper, 3)),
+            _interval(attack),
         )
         for attack in game.attacks
     )
@@ -211,10 +211,10 @@ def _name(group: GroupSpread) -> str:
     return group.group if group.column == "class" else f"{group.column} {group.group}"
 
 
-def _interval(group_result: GroupResult) -> str:
-    if group_result.auc_lower is None or group_result.auc_upper is None:
+def _interval(result: AttackResult | GroupResult) -> str:
+    if result.auc_lower is None or result.auc_upper is None:
         return not_measured()
-    return say("game_table.to_2", down=down(group_result.auc_lower, 3), up=up(group_result.auc_upper, 3))
+    return say("game_table.to_2", down=down(result.auc_lower, 3), up=up(result.auc_upper, 3))
 
 
 def _proof_cell(bound: ReportedBound, leads: bool) -> Piece:

@@ -45,7 +45,7 @@ def not_measured() -> str:
 
 def area(attack: AttackResult) -> str:
     """Return the AUC, unless one side has a single record."""
-    return near(attack.auc, 3) if attack.has_area else not_measured()
+    return not_measured() if attack.auc is None else near(attack.auc, 3)
 
 
 def down(value: float, digits: int | None = None) -> str:

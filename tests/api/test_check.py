@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -86,15 +87,19 @@ def test_two_sides_that_look_trained_on_are_told_of_before_any_figure() -> None:
     labels = np.arange(60) % 3
     learned = np.eye(3)[labels] * 9.0  # right on every record
     members, nonmembers = (inputs[:30], labels[:30]), (inputs[30:], labels[30:])
-    lines = str(audit.check(lambda batch: batch @ learned, members, nonmembers)).splitlines()
-    assert lines[1].startswith("  no figure may follow: ") and "both sides look trained on" in lines[1]
-    assert lines[2].startswith("  read as: ")
+    result = audit.check(lambda batch: batch @ learned, members, nonmembers, quiet=True)
+    lines = str(result).splitlines()
+    assert lines[1].startswith("  read as: ")
+    assert lines[3].startswith("  no figure may follow: ") and "both sides look trained on" in lines[3]
+    assert lines[1:4] == str(result.report).splitlines()[1:4]
 
 
-def test_one_record_on_a_side_states_no_area(model: nn.Module) -> None:
+def test_one_record_on_a_side_states_no_area(model: nn.Module, tmp_path: Path) -> None:
     result = audit.check(model, side(1, 1), side(2, 30), quiet=True)
     assert result.to_pandas().query("status == 'run'").auc.isna().all()
     assert "AUC" not in str(result)
+    written = result.save(tmp_path / "check.json").read_text()
+    assert set(re.findall(r'"auc(?:_lower|_upper)?":([^,}]+)', written)) == {"null"}
 
 
 def test_a_report_says_how_outputs_and_y_were_read(model: nn.Module, tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extractio
 from audit import plugins
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.core.preflight import LIKE_SIDES
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
 from audit.experiment.external import dense_answers, external_models, inspected, model_answers
-from audit.experiment.external.accuracy_remarks import LIKE_SIDES
 from audit.experiment.external.input_readings import _readings
 from audit.experiment.line.side_readings import _MOVES
 from audit.mechanisms import federated

@@ -66,7 +66,8 @@ def _compare_attack(
     """Return the constraints of one attack; of several attacks in one row the figures are the largest, so upper limits hold."""
     records = len(scores)
     pairs, lowest = members * (records - members), members * (members + 1) / 2
-    area = (max(0.0, attack.auc - step) * pairs + lowest, min(1.0, attack.auc + step) * pairs + lowest)
+    ends = (0.0, 1.0) if attack.auc is None else (max(0.0, attack.auc - step), min(1.0, attack.auc + step))
+    area = (ends[0] * pairs + lowest, ends[1] * pairs + lowest)
     rows = [(rank(scores), area[0] if exact else lowest, area[1] + members)]
     if exact:
         for above, count in _cuts(attack, members, records):

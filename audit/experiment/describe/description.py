@@ -75,7 +75,7 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
     )
     if not scores or result.game.choices > 1 or result.game.aim != "membership":  # what follows is about records in or out
         return complete
-    best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
+    best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc_or_zero)]
     correct, table = _correct(models), prepared_game.records
     return replace(
         complete,

@@ -5,12 +5,11 @@ import math
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.preflight import Preflight
+from audit.core.preflight import LIKE_SIDES, Preflight
 from audit.experiment.describe.usage_spread import LEAST_REFERENCES
 from audit.stats.scoring import usage
 
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
-LIKE_SIDES = "both sides look trained on"  # words of the remark
 _CONFIDENCE = 0.95
 _FEWEST = 30  # nonmembers of the target, below which a reference's rates on them say little
 _SURE_SHARE, _MOST_STRANGERS = 0.5, 0.1

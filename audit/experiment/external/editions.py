@@ -226,7 +226,7 @@ def _leak(name: str, editions: Sequence[GameResult], game_scores: ScoredGame, no
     for edition in editions:
         equations = equations.join(constraints.read(edition, game_scores.columns, members, STEP))
         equations = equations.join(constraints.guesses(edition, game_scores.columns))
-    stated_area = max((row.auc for edition in editions for row in edition.attacks), default=1.0)
+    stated_area = max((row.auc for edition in editions for row in edition.attacks if row.auc is not None), default=1.0)
     recovery = attack.recover(equations, attack.chances(game_scores.columns[best], members, stated_area))
     return Leak(
         game=name,

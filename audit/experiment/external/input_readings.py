@@ -23,7 +23,7 @@ from audit.data.row_containers import RowContainer, exchange_parts, read_rows
 from audit.experiment.external.external_models import read_again
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.model_calls import first_records
-from audit.experiment.line.preflight import area
+from audit.experiment.line.preflight import area, write_area
 from audit.experiment.line.side_agreement import FAR, Agreement, compare_classes, compare_ranks
 from audit.stats.bounds.binomial import upper_tail
 from audit.stats.scoring.signals import cross_entropy
@@ -173,8 +173,8 @@ def with_input_reading(result: Preflight, reading: TriedReading | None) -> Prefl
         return result
     right = "" if reading.fit is None else f", right on {reading.fit:.1%} of the members"
     question = (
-        f"the model's answers fit y far better with {reading.name} (AUC of the loss {reading.auc:.3f}{right}): are records "
-        "exactly as the model was trained on them?"
+        f"the model's answers fit y far better with {reading.name} (AUC of the loss {write_area(reading.auc)}{right}): are "
+        "records exactly as the model was trained on them?"
     )
     return replace(result, question=question, alternatives=(reading,))
 

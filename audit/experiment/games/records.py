@@ -105,7 +105,7 @@ def exposures(
 def group_results(
     scores: Scores, groups: Sequence[str], confidence: float, correct: Array | None = None
 ) -> tuple[GroupResult, ...]:
-    """AUC and accuracy in each slice; None if a slice has one side only. All intervals hold at once (Bonferroni)."""
+    """AUC, of at least two records a side, and accuracy in each slice. All intervals hold at once (Bonferroni)."""
     column = np.asarray(groups)
     names = sorted(set(groups))
     level = 1 - (1 - confidence) / len(names)
@@ -113,14 +113,14 @@ def group_results(
     for name in names:
         in_group = column == name
         members, nonmembers = scores.values[in_group & scores.included], scores.values[in_group & ~scores.included]
-        two_sides = len(members) > 0 and len(nonmembers) > 0
-        low, high = roc.auc_interval(members, nonmembers, level) if two_sides else (None, None)
+        has_area = min(len(members), len(nonmembers)) > 1
+        low, high = roc.auc_interval(members, nonmembers, level) if has_area else (None, None)
         results.append(
             GroupResult(
                 group=str(name),
                 members=len(members),
                 nonmembers=len(nonmembers),
-                auc=roc.auc(members, nonmembers) if two_sides else None,
+                auc=roc.auc(members, nonmembers) if has_area else None,
                 accuracy=None if correct is None else float(np.mean(correct[in_group])),
                 auc_lower=low,
                 auc_upper=high,

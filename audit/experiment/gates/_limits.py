@@ -100,8 +100,8 @@ class MaxAuc(Share):
     key = "max_auc"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest AUC; None if no attack was run."""
-        return largest(attack.auc for attack in attacks(results))
+        """Return the largest AUC; None if no attack has one."""
+        return largest(attack.auc for attack in attacks(results) if attack.auc is not None)
 
 
 class MinAccuracy(Share):

@@ -289,9 +289,9 @@ def utility_agrees(at: At) -> bool:
     fits &= all(0 <= row.value <= 1 for row in rows if row.name.startswith(SHARES)) and (
         at.kind != "model" or len(rows) % 2 == 0
     )
-    areas = [attack.auc for game in at.result.games for attack in game.attacks]
+    areas = [attack.auc for game in at.result.games for attack in game.attacks if attack.auc is not None]
     if look is None:
-        return fits and not areas
+        return fits and not any(game.attacks for game in at.result.games)
     fits &= 0 <= look.chance <= 1 and (at.result.outcome is Outcome.INVALID or not look.doubt)
     if any(game.game.unit for game in at.result.games):  # is a look at records, where games are about users
         return fits

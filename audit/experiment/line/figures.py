@@ -41,10 +41,11 @@ def attack_result(
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
         claim_limits = UNCLAIMED
     members, nonmembers = _without_ties(scores)
-    low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
+    has_area = min(len(scores.members), len(scores.nonmembers)) > 1
+    low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence) if has_area else (None, None)
     return AttackResult(
         scorer=scores.attack,
-        auc=roc.auc(scores.members, scores.nonmembers),
+        auc=roc.auc(scores.members, scores.nonmembers) if has_area else None,
         auc_lower=low,
         auc_upper=high,
         roc=_curve(members, nonmembers, confidence),

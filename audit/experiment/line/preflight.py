@@ -81,7 +81,7 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
             "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
             "labels, the outputs or the sides are not what they were read as"
         )
-        alternatives = [TriedReading(name=_SIDES_SWAP, fit=None, auc=1 - auc), *alternatives]
+        alternatives = [TriedReading(name=_SIDES_SWAP, fit=None, auc=area(-records.losses, included)), *alternatives]
     else:
         better = [reading for reading in candidates if _is_better(reading, float(agreement or 0.0), len(candidates))]
         clear = (
@@ -238,10 +238,10 @@ def notes(result: Preflight) -> list[str]:
     if not result.doubt:
         return []
     alternatives = "; ".join(
-        f"{reading.name}: AUC {reading.auc:.3f}{_describe_fit(reading, result)}" for reading in result.alternatives
+        f"{reading.name}: AUC {write_area(reading.auc)}{_describe_fit(reading, result)}" for reading in result.alternatives
     )
     return [
-        f"Invalid: {result.doubt}; AUC of the loss {result.auc:.3f}.",
+        f"Invalid: {result.doubt}; AUC of the loss {write_area(result.auc)}.",
         *([f"Other readings that were tried: {alternatives}."] if alternatives else []),
     ]
 
@@ -250,12 +250,19 @@ def _describe_fit(reading: TriedReading, result: Preflight) -> str:
     return f", right {reading.fit:.1%}" if reading.fit is not None and result.measure == "accuracy" else ""
 
 
-def area(losses: Array, included: Array) -> float:
-    """Return the AUC of small losses, ties at half.
+def write_area(auc: float | None) -> str:
+    """Return an AUC in words."""
+    return "unknown (one record on a side)" if auc is None else f"{auc:.3f}"
 
-    >>> area(np.array([1.0, 2.0, 3.0]), np.array([True, False, False]))
+
+def area(losses: Array, included: Array) -> float | None:
+    """Return the AUC of small losses, ties at half; None if a side has one record.
+
+    >>> area(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, True, False, False]))
     1.0
     """
+    if min(included.sum(), (~included).sum()) < 2:
+        return None
     return float(roc.auc(-losses[included], -losses[~included]))
 
 
