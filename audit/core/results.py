@@ -205,7 +205,7 @@ class AuditReport:
 
     @property
     def remarks(self) -> list[str]:
-        """How what was given was read, then the notes, those first that change how figures are read."""
+        """Return how what was given was read, then the notes, those first that change how figures are read."""
         readings = [line for result in self.mechanisms if result.preflight is not None for line in result.preflight.lines]
         return [*dict.fromkeys(readings), *sort_remarks(self.notes)]
 
