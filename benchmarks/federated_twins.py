@@ -46,8 +46,13 @@ games:
   - {{name: tensors, canaries: single_tensor, count: 250, scorers: [{product}, {{kind: round_exactness, view: {view}}}],
      {common}}}
   - {{name: nan, canaries: non_finite, count: 150, scorers: [{product}], {common}}}
+  - {{name: beside, canaries: {{kind: non_finite, beside: 100}}, count: 150, scorers: [{product}], {common}}}
+{lengths}
 accountants: [pld]
 certificates: 0
+"""
+LENGTHS = """
+  - {{name: lengths, canaries: non_finite, count: 1, runs: 25, scorers: [{{kind: round_total, view: lengths}}], {common}}}
 """
 FULL = "training.sample_rate=1"
 TWINS: dict[str, tuple[str, ...]] = {
@@ -75,11 +80,13 @@ def audit(twin: str, seed: int) -> str:
         "adjacency": "zero_out",
         "estimators": "[{kind: fdp_rank, statistic: rank}]",
     }
+    common_words = ", ".join(f"{key}: {value}" for key, value in common.items())
     text = CONFIG.format(
         seed=seed,
         product="sum_product" if is_sum else "model_product",
         view="sums" if is_sum else "models",
-        common=", ".join(f"{key}: {value}" for key, value in common.items()),
+        common=common_words,
+        lengths="" if is_sum else LENGTHS.format(common=common_words),
         common_lines="\n    ".join(f"{key}: {value}" for key, value in common.items()),
     )
     resolved = parse(text, overrides)

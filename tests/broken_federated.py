@@ -71,6 +71,20 @@ class NotFinitePasses(Broken):
     federations = _NotFinitePasses
 
 
+class _NotFiniteAsMean(Federations):
+    """An update that is not finite counts as the mean of those that are."""
+
+    def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        clipped, finite = super().clipped(updates, weights)
+        clipped[~finite] = clipped.sum(0) / finite.sum().clamp(min=1)
+        return clipped, finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotFiniteAsMean(Broken):
+    federations = _NotFiniteAsMean
+
+
 class _WeightedByRecords(Federations):
     """F3: clients count by their records over the mean, without a cap; noise is scaled as if each counted once."""
 

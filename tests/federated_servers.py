@@ -88,6 +88,15 @@ class AddsSumForNotFinite(Averaging):
         return clipped
 
 
+class AddsMeanForNotFinite(Averaging):
+    """An update that is not finite counts as the mean of its call: that of all others in it counts more than once."""
+
+    def clip(self, updates: Array) -> Array:
+        clipped, finite = super().clip(updates), np.isfinite(updates).all(1)
+        clipped[~finite] = clipped[finite].mean(0) if finite.any() else 0.0
+        return clipped
+
+
 class HidesSumInDigits(Averaging):
     """The model is rounded to three places, and a millionth of the sum without noise stands behind them."""
 

@@ -130,7 +130,16 @@ class NonFinite:
 
     An update that is not finite is to count as zero, so a correct training shows nothing of their coins. One that divides the
     clip norm by a norm of NaN, and replaces NaN afterwards, releases the rest unclipped.
+
+    Attributes:
+        beside: so many other clients send NaN in each round, and canaries none: one that makes of NaN what the others in its
+            call send, such as their mean, counts a canary more than once.
     """
+
+    beside: int = 0
+
+    def __post_init__(self) -> None:
+        ClientBehaviour(beside=self.beside)  # refuses a number below 0 here, not at the first round
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` directions `(count, parameters)` of unit l2 norm.
@@ -140,11 +149,12 @@ class NonFinite:
         """
         return Canaries(
             kind="non_finite",
-            description="canary clients that send a signed cosine far beyond the clip norm, and NaN in one coordinate",
+            description="canary clients that send a signed cosine far beyond the clip norm, "
+            + (f"beside {self.beside} that send NaN" if self.beside else "and NaN in one coordinate"),
             payload=DirectionGradients(
                 directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "non_finite"), orthogonal=True
             ),
-            behaviour=ClientBehaviour(finite=False),
+            behaviour=ClientBehaviour(finite=self.beside > 0, beside=self.beside),
         )
 
 

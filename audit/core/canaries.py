@@ -59,14 +59,17 @@ class ClientBehaviour:
         boost: by which it multiplies its update before the clip.
         trains: False for a free rider, which sends the last released step back whether it holds its record or not.
         finite: False for a client that puts a NaN into one coordinate of a crafted update.
+        beside: so many other clients send NaN alone in each call of a server, whatever the coins.
     """
 
     boost: float = 1.0
     trains: bool = True
     finite: bool = True
+    beside: int = 0
 
     def __post_init__(self) -> None:
         checks.positive(self.boost, "boost")
+        checks.count(self.beside, "beside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

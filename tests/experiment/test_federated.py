@@ -268,6 +268,7 @@ def refuted(results: dict[str, MechanismResult]) -> set[str]:
 
 MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.count=250")
 NOT_FINITE = ("games.clients.scorers=[model_product]", "games.clients.count=250", "games.clients.canaries=non_finite")
+BESIDE = (*NOT_FINITE[:2], "games.clients.canaries={kind: non_finite, beside: 100}")
 SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
 UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
 RANKS = "games.clients.estimators=[{kind: fdp_rank, statistic: rank}]"
@@ -306,7 +307,19 @@ LENGTHS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
-    [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, DIGITS, LENGTHS, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)],
+    [
+        MODELS,
+        NOT_FINITE,
+        BESIDE,
+        ALONE,
+        COORDINATES,
+        TENSORS,
+        APART,
+        DIGITS,
+        LENGTHS,
+        (*LOCAL, *UPDATES),
+        (*DISTRIBUTED, *SUMS),
+    ],
 )
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
@@ -339,6 +352,7 @@ BUGS = [
     ("MomentumBeforeNoise", TENSORS),
     ("ClipByLargest", TENSORS),
     ("TensorsClippedApart", APART),
+    ("NotFiniteAsMean", BESIDE),
 ]
 
 
@@ -434,7 +448,7 @@ SERVER = "mechanisms.fed.trainer={kind: federated, local_steps: 1, server: 'test
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, COORDINATES, DIGITS, LENGTHS])
+@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, BESIDE, COORDINATES, DIGITS, LENGTHS])
 def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, SERVER % "Averaging")
     assert refuted(results) == set() and failed(results) == set()
@@ -450,6 +464,7 @@ def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tupl
         ("QuietLastRound", COORDINATES),
         ("HalfNoise", TENSORS),
         ("FillsNotFinite", LENGTHS),
+        ("AddsMeanForNotFinite", BESIDE),
         ("AddsSumForNotFinite", (*LENGTHS, "mechanisms.fed.clip_norm=0.05", "games.clients.runs=200")),
         ("HidesSumInDigits", DIGITS),
     ],

@@ -111,21 +111,26 @@ class CanaryClients:
         """Make what each canary client adds to the sum `(m, width)`, unless it is one coordinate's index, added as it is."""
         if self.planted.directions is None:
             return
-        raw = self.raw_updates(torch.arange(self.slots), OVERSIZE if self.clip_norm is not None else 1.0)
-        records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=raw.device)
-        self.uploads = clip(raw, client_weights(records))[0]
+        records = torch.full((1,), float(OVERWEIGHT * most_records), device=self.included.device)
+        self.clip, self.weight = clip, client_weights(records)
+        self.uploads = self._entering(torch.arange(self.slots))[: self.slots]
+
+    def _entering(self, numbers: Tensor) -> Tensor:
+        """Return what canary clients, sent in one call, add to the sum, then what those beside them add."""
+        raw = self.raw_updates(numbers, OVERSIZE if self.clip_norm is not None else 1.0)
+        return self.clip(raw, self.weight.expand(len(raw)))[0]
 
     def raw_updates(self, numbers: Tensor, size: float) -> Tensor:
-        """Return what canary clients send before a clip `(k, width)`, so many clip norms long."""
-        length, planted = self.scale * size, self.planted
+        """Return what canary clients send before a clip, so many clip norms long, then those beside them `(k, width)`."""
+        length, planted, senders = self.scale * size, self.planted, len(numbers)
         like = planted.directions if planted.directions is not None else planted.norms
-        raw = torch.zeros(len(numbers), self.width, dtype=like.dtype, device=like.device)
+        raw = torch.zeros(senders + self.behaviour.beside, self.width, dtype=like.dtype, device=like.device)
         if planted.directions is not None:
-            raw[:, : planted.directions.shape[1]] = planted.directions[numbers] * length
+            raw[:senders, : planted.directions.shape[1]] = planted.directions[numbers] * length
         elif planted.coordinates is not None:
-            raw[torch.arange(len(numbers)), planted.coordinates[numbers]] = length
-        if not self.behaviour.finite:
-            raw[:, int(self.layout.columns()[0])] = torch.nan  # an update that is to count as zero
+            raw[torch.arange(senders), planted.coordinates[numbers]] = length
+        first = 0 if not self.behaviour.finite else senders
+        raw[first:, int(self.layout.columns()[0])] = torch.nan  # updates that are to count as zero
         return raw
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
@@ -134,7 +139,10 @@ class CanaryClients:
         if self.uploads is None:
             norms = self.planted.add_sum(mask, self.clip_norm, total[:, : self.layout.width])
         else:
-            total.addmm_(mask.to(total.dtype), self.uploads)
+            if self.behaviour.beside:  # a clip may make of NaN what others in its call send
+                total += torch.stack([self._entering(senders.nonzero().flatten()).sum(0) for senders in mask])
+            else:
+                total.addmm_(mask.to(total.dtype), self.uploads)
             norms = self.uploads.norm(dim=1) * mask
         return norms.amax(1)
 

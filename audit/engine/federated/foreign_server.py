@@ -71,8 +71,9 @@ class ForeignFederations(Federations):
             raise ObservationError("a foreign server is audited by canary clients: use canaries such as signed_cosine")
         for server, mask in zip(self.servers, present & crowd.included, strict=True):
             # split gives one empty part if no canary sends
-            for part in filter(len, mask.nonzero().flatten().split(64)):
-                server.receive(-self._flat(crowd.raw_updates(part, OVERSIZE)))
+            calls = (crowd.raw_updates(part, OVERSIZE) for part in mask.nonzero().flatten().split(64))
+            for updates in filter(len, calls):
+                server.receive(-self._flat(updates))
         return torch.zeros_like(self.served)
 
     def move(self, release: Tensor, total: Tensor) -> None:
