@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings, arrange
@@ -76,6 +77,24 @@ class OwnBuffer(nn.Module):
         return self.last(torch.tanh(torch.tanh(self.first(inputs)) @ self.matrix))
 
 
+class AsksLayers(nn.Module):
+    """Asks a layer for the type, place or sizes of its parameters, or for their numbers, or computes under autocast."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self.first, self.last, self.question = nn.Linear(6, 8), nn.Linear(8, 3), question
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        weight, bias = self.first.weight, self.first.bias
+        if self.question == "facts":
+            rows = inputs.reshape(-1, weight.shape[1]).to(weight.dtype).to(weight).type_as(bias).to(bias.device)
+            return self.last(torch.tanh(self.first(rows) + bias.new_zeros(len(weight)) + torch.zeros_like(bias)))
+        if self.question == "numbers":
+            return self.last(self.first(inputs) * weight.norm())
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.last(self.first(inputs)).to(inputs.dtype)
+
+
 @pytest.mark.parametrize(
     ("architecture", "width", "slow"), [(OneUnit, 64, False), (FrozenRecurrence, 20, True), (OwnBuffer, 7, False)]
 )
@@ -98,6 +117,24 @@ def test_a_buffer_that_differs_between_models_decides_the_path_of_each() -> None
     model = {"factory": f"{__name__}:OwnBuffer"}
     for models in (1, 4):
         assert arrange(cases.job(STEPS, model=model, data=cases.dataset((7,)), models=models), ScheduleSettings()).sequential
+
+
+@pytest.mark.parametrize(("question", "sequential"), [("facts", False), ("numbers", True)])
+def test_layers_answer_what_is_alike_in_all_models(question: str, sequential: bool) -> None:
+    model = {"factory": f"{__name__}:AsksLayers", "arguments": {"question": question}}
+    plain = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=2)
+    job = cases.job(plain, model=model, data=cases.dataset((6,)), models=2)
+    settings = ScheduleSettings(dtype=torch.float64)
+    assert arrange(job, settings).sequential == sequential
+    for name, value in slow_training(job, 1).items():
+        np.testing.assert_allclose(train(job, cases.silent, settings).weights[name][1], value, rtol=1e-9, atol=1e-12)
+
+
+def test_autocast_inside_a_model_is_refused_before_training() -> None:
+    model = {"factory": f"{__name__}:AsksLayers", "arguments": {"question": "autocast"}}
+    job = cases.job(STEPS, model=model, data=cases.dataset((6,)), models=2)
+    with pytest.raises(ConfigError, match="autocast"):
+        train(job, cases.silent, ScheduleSettings())
 
 
 @pytest.mark.parametrize("generator", [True, False])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from audit.engine.gradients.clipping import Rows, stacked_state
 from audit.engine.gradients.dispatch import unlogged_reason
 from audit.engine.gradients.ghost_clipping import TapeGradients
-from audit.engine.layers.layers import UncoveredUse
+from audit.engine.layers.parameter_facts import UncoveredUse
 from audit.engine.layers.row_selection import RowSelection
 
 ROWS = 6

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.engine.layers.batched_matmul import add_outer
-from audit.engine.layers.layers import EnsembleLayer, LinearLayer, MatrixLayer, Tape, UncoveredUse, Use
+from audit.engine.layers.layers import EnsembleLayer, LinearLayer, MatrixLayer, Tape, Use
+from audit.engine.layers.parameter_facts import UncoveredUse
 from audit.engine.parameter_layout import Slot
 
 

@@ -84,10 +84,10 @@ class ConvLayer(MatrixLayer):
             patches = (
                 self.geometry.patches(padded_images, positions_first=True).unflatten(0, (self.tape.models, -1)).flatten(1, 2)
             )
-            rows = _RowProduct.apply(inputs, patches, self.bias(), arithmetic)
+            rows = _RowProduct.apply(inputs, patches, self.bias_factor(), arithmetic)
             rows = self.tape.record(self, patches, rows) if self.slots else rows
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
-        product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias(), arithmetic).unflatten(
+        product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias_factor(), arithmetic).unflatten(
             0, (self.tape.models, -1)
         )
         if self.slots:

@@ -33,7 +33,7 @@ class DirectConvLayer(EnsembleLayer):
 
     def forward(self, inputs: Tensor) -> Tensor:
         inputs, weight = _library_layout(self.tape.factor(inputs)), self.tape.factor(self.values["weight"])
-        product: Tensor = _Direct.apply(inputs, weight, self.bias(), self.geometry)
+        product: Tensor = _Direct.apply(inputs, weight, self.bias_factor(), self.geometry)
         return self.tape.record(self, inputs, product) if self.slots else product
 
     def _gradients(self, inputs: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:

@@ -18,10 +18,12 @@ from torch import Tensor, nn
 
 from audit.engine.layers.batched_matmul import add_outer, rowwise, weighted_rows
 from audit.engine.layers.gram_norms import ghost_squares
+from audit.engine.layers.parameter_facts import ParameterFacts, UncoveredUse
 from audit.engine.layers.short_products import short_kernels, thirds
 from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
+_ROLES = ("weight", "bias")  # parameters that code outside of a layer may ask for, and that may be None
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
 # of all rows of a model: for gradients that stay in the cache, and for those that do not (measured: docs/evidence/speed.md)
 _CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
@@ -122,10 +124,6 @@ class Tape:
         return output
 
 
-class UncoveredUse(AttributeError):
-    """A module reached into a layer for something that only exists once per model, such as its weight."""
-
-
 class EnsembleLayer(nn.Module):
     """A layer of N models. `values` maps a role ("weight", "bias") to `(N, ...)`, `slots` the trainable roles to slots."""
 
@@ -139,9 +137,12 @@ class EnsembleLayer(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError as error:
-            raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
+            if name not in _ROLES:
+                raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
+            values = self.values.get(name)
+            return None if values is None else ParameterFacts.of(values, name in self.slots)
 
-    def bias(self) -> Tensor | None:
+    def bias_factor(self) -> Tensor | None:
         """The bias `(N, outputs)` in the type of the products, if there is one."""
         parameter = self.values.get("bias")
         return None if parameter is None else self.tape.factor(parameter)
@@ -194,7 +195,7 @@ class MatrixLayer(EnsembleLayer):
 
     def product(self, columns: Tensor) -> Tensor:
         """`(N, rows, outputs)` from `(N, rows, columns)`; recorded on the tape."""
-        columns, weight, bias = self.tape.factor(columns), self.tape.factor(self.weight_rows()), self.bias()
+        columns, weight, bias = self.tape.factor(columns), self.tape.factor(self.weight_rows()), self.bias_factor()
         if weight.shape[1] == 1:  # a matrix with one row goes through kernels whose sums depend on N
             output = (columns * weight).sum(-1, keepdim=True)
             output = output if bias is None else output + bias.unsqueeze(1)

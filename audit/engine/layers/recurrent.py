@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from audit.engine.layers.layers import LinearLayer, Tape, UncoveredUse
+from audit.engine.layers.layers import LinearLayer, Tape
+from audit.engine.layers.parameter_facts import UncoveredUse
 from audit.engine.parameter_layout import Slot
 
 KINDS, CELLS = (nn.RNN, nn.GRU, nn.LSTM), (nn.RNNCell, nn.GRUCell, nn.LSTMCell)

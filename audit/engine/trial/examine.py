@@ -10,9 +10,11 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
@@ -98,7 +100,13 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     records = probe.inputs.clone()  # a model may write into them
     buffers = {name: (value, value.clone()) for name, value in _buffers(trial).items()}
     parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
-    outputs = try_forward(trial, records)
+    with _SeesAutocast() as casts:
+        outputs = try_forward(trial, records)
+    if casts.seen:
+        raise ConfigError(
+            f"{model_name(module)}: forward() computes under autocast, and models are computed in float32; leave it to "
+            "precision: bfloat16 of the trainer, or switch it on around the model, not inside"
+        )
     _refuse_moved_parameters(trial, parameters, private)
     _refuse_outputs(outputs, probe)
     examine_loss(probe.loss, outputs, probe.labels)
@@ -119,6 +127,16 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
             "one record's gradient bounds its influence; look for operations over the batch axis in its forward()"
         )
     return Behaviour(draws=draws, stateful=stateful, mixes=dependence)
+
+
+class _SeesAutocast(TorchFunctionMode):
+    """Notes whether anything is computed under autocast, whose rounding differs between batches."""
+
+    seen = False
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen = self.seen or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+        return function(*args, **(kwargs or {}))
 
 
 def _copy(module: nn.Module) -> nn.Module:
@@ -234,7 +252,7 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
             outputs: Tensor = torch.func.functional_call(module, values, (records,))
         return outputs
 
-    parameters = {name: value.detach().clone() for name, value in module.named_parameters()}
+    parameters = {name: value.clone().detach().requires_grad_(value.requires_grad) for name, value in module.named_parameters()}
     before = records.clone()
     first, second = read_output(fresh()), read_output(fresh())
     if not alike(first, second) and not torch.equal(records, before):
