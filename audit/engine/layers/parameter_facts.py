@@ -16,9 +16,9 @@ class ParameterFacts(Tensor):
     """A parameter of one of the models, of which no number can be read: the other models have others."""
 
     @classmethod
-    def of(cls, values: Tensor, trained: bool) -> Tensor:
+    def of(cls, values: Tensor, requires_grad: bool) -> Tensor:
         """Return the facts of one model's part of `values` `(N, ...)`."""
-        return values[0].detach().as_subclass(cls).requires_grad_(trained)
+        return values[0].detach().as_subclass(cls).requires_grad_(requires_grad)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -102,7 +102,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
     with _SeesAutocast() as casts:
         outputs = try_forward(trial, records)
-    if casts.seen:
+    if casts.autocast:
         raise ConfigError(
             f"{model_name(module)}: forward() computes under autocast, and models are computed in float32; leave it to "
             "precision: bfloat16 of the trainer, or switch it on around the model, not inside"
@@ -132,10 +132,10 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
 class _SeesAutocast(TorchFunctionMode):
     """Notes whether anything is computed under autocast, whose rounding differs between batches."""
 
-    seen = False
+    autocast = False
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen = self.seen or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+        self.autocast = self.autocast or torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
         return function(*args, **(kwargs or {}))
 
 
