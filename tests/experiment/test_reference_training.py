@@ -24,6 +24,7 @@ FUNCTIONS = """
 from pathlib import Path
 
 import numpy as np
+import torch
 
 
 class Memory:
@@ -47,6 +48,18 @@ def stop_late(records, seed):
     if len(Path("trainings.txt").read_text().splitlines()) > 3 and not Path("go-on").exists():
         raise RuntimeError("out of memory")
     return fit(records, seed)
+
+
+def run_out(records, seed):
+    fit(records, seed)
+    raise RuntimeError("out of memory")
+
+
+def single_precision(records, seed):
+    with open("trainings.txt", "a") as log:
+        log.write(str(records[0].dtype) + "\\n")
+    torch.nn.Linear(5, 3)(torch.from_numpy(records[0]))
+    return Memory(*records, seed)
 
 
 def diverge(records, seed):
@@ -108,6 +121,21 @@ def test_coins_prove_an_epsilon_with_references_that_the_audit_trains() -> None:
     (row,) = (check for check in report.mechanisms[0].checks if check.code == "references")
     assert row.value.startswith("4 models trained here") and row.status.value == "checked"
     assert "my_training" in report.config and "my_training" not in " ".join([row.value, *report.notes])
+
+
+def doubles() -> list[Any]:
+    return [(inputs.astype(np.float64), labels) for inputs, labels in sides()[:2]]
+
+
+def test_a_training_that_refuses_float64_is_repeated_with_float32() -> None:
+    examine(None, *doubles(), Settings(certificates=0), ReferenceTraining(train="my_training:single_precision", runs=1))
+    assert Path("trainings.txt").read_text().split() == ["float64", "float32"] * 2  # of the target, too
+
+
+def test_a_training_that_fails_is_not_repeated() -> None:
+    with pytest.raises(ConfigError, match="out of memory"):
+        examine(None, *doubles(), Settings(certificates=0), ReferenceTraining(train="my_training:run_out", runs=1))
+    assert trainings() == 1
 
 
 def test_a_second_call_trains_what_is_missing_alone(folder: Path) -> None:

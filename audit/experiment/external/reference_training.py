@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from audit.experiment.external.model_calls import round_numbers
 from audit.experiment.external.units import Users
 
 LOG = logging.getLogger("audit")
+_NUMBER_TYPES = re.compile(r"dtype|scalar type|double|float64", re.IGNORECASE)
 # every record should be in some references and out of others, whatever share of the records the target was trained on
 RATES = (0.2, 0.8)
 
@@ -235,9 +237,9 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     try:
         try:
             model = function((inputs, labels), job.seed)
-        except Exception:  # torch's layers take float32 alone
+        except Exception as error:  # torch's layers take float32 alone; nothing else is trained a second time
             rounded_inputs = round_numbers(inputs)
-            if rounded_inputs is None:
+            if rounded_inputs is None or not _NUMBER_TYPES.search(str(error)):
                 raise
             model = function((rounded_inputs, labels), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
