@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from audit.engine.layers.layers import LinearLayer, Tape
-from audit.engine.layers.parameter_facts import UncoveredUse
+from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.parameter_layout import Slot
 
 
@@ -21,7 +20,7 @@ def covers(plain: nn.MultiheadAttention) -> bool:
     return plain.batch_first and plain._qkv_same_embed_dim and not extra and plain.dropout == 0.0
 
 
-class AttentionLayer(nn.Module):
+class AttentionLayer(ParameterOwner):
     """Self-attention of N models. One sequence asked about another is refused as `UncoveredUse`.
 
     Args:
@@ -36,17 +35,11 @@ class AttentionLayer(nn.Module):
     def __init__(
         self, plain: nn.MultiheadAttention, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]
     ) -> None:
-        super().__init__()
+        super().__init__(values, slots)
         self.num_heads, self.batch_first = plain.num_heads, True
         self._qkv_same_embed_dim = True
         self.project = LinearLayer.inside("in_proj_{}", tape, values, slots)
         self.out_proj = LinearLayer.inside("out_proj.{}", tape, values, slots)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            raise UncoveredUse(f"'{name}' of a MultiheadAttention is used outside the layer") from error
 
     def forward(  # noqa: PLR0917 (torch's own)
         self,

@@ -15,6 +15,7 @@ from audit.engine.layers.batched_matmul import rowwise
 from audit.engine.layers.convolution_direct import DirectConvLayer
 from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, read_geometry
 from audit.engine.layers.layers import MatrixLayer, Tape, Use
+from audit.engine.layers.parameter_facts import ParameterOwner
 from audit.engine.parameter_layout import Slot
 
 _MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/evidence/speed.md)
@@ -144,11 +145,11 @@ class ConvLayer(MatrixLayer):
         super().add_weighted(use, signal, factors, total)
 
 
-class SequenceConvolution(nn.Module):
+class SequenceConvolution(ParameterOwner):
     """`nn.Conv1d` of N models: a convolution of images that are one number high."""
 
     def __init__(self, plain: nn.Conv1d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
-        super().__init__()
+        super().__init__(values, slots)
         (size,), (stride,), (dilation,) = plain.kernel_size, plain.stride, plain.dilation
         image = nn.Conv2d(
             plain.in_channels,

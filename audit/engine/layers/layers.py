@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from audit.engine.layers.batched_matmul import add_outer, rowwise, weighted_rows
 from audit.engine.layers.gram_norms import ghost_squares
-from audit.engine.layers.parameter_facts import ParameterFacts, UncoveredUse
+from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.layers.short_products import short_kernels, thirds
 from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
-_ROLES = ("weight", "bias")  # parameters that code outside of a layer may ask for, and that may be None
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
 # of all rows of a model: for gradients that stay in the cache, and for those that do not (measured: docs/evidence/speed.md)
 _CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
@@ -124,23 +123,12 @@ class Tape:
         return output
 
 
-class EnsembleLayer(nn.Module):
+class EnsembleLayer(ParameterOwner):
     """A layer of N models. `values` maps a role ("weight", "bias") to `(N, ...)`, `slots` the trainable roles to slots."""
 
     def __init__(self, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
-        super().__init__()
+        super().__init__(values, slots)
         self.tape = tape
-        self.values = dict(values)
-        self.slots = dict(slots)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            if name not in _ROLES:
-                raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
-            values = self.values.get(name)
-            return None if values is None else ParameterFacts.of(values, name in self.slots)
 
     def bias_factor(self) -> Tensor | None:
         """The bias `(N, outputs)` in the type of the products, if there is one."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from audit.engine.parameter_layout import Slot
 
 
 class UncoveredUse(AttributeError):
@@ -28,6 +31,31 @@ class ParameterFacts(Tensor):
             return function(*args, **(kwargs or {}))
 
 
+class ParameterOwner(nn.Module):
+    """A layer of N models. Asked for a parameter by its name in one model, it gives the parameter's facts.
+
+    Args:
+        values: name of a parameter within the layer to `(N, ...)`.
+        slots: of the trainable ones.
+    """
+
+    def __init__(self, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__()
+        self.values, self.slots = dict(values), dict(slots)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            value = self.__dict__.get("values", {}).get(name)
+            if value is not None:
+                return ParameterFacts.of(value, name in self.slots)
+            if name in _OPTIONAL:
+                return None
+            raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
+
+
+_OPTIONAL = ("weight", "bias")
 _FACTS = {
     *(getattr(Tensor, name).__get__ for name in ("dtype", "device", "shape", "ndim", "requires_grad", "is_cuda")),
     *(getattr(Tensor, name) for name in ("size", "dim", "numel", "__len__", "is_floating_point", "requires_grad_")),

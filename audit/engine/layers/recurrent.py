@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.layers.layers import LinearLayer, Tape
-from audit.engine.layers.parameter_facts import UncoveredUse
+from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.parameter_layout import Slot
 
 KINDS, CELLS = (nn.RNN, nn.GRU, nn.LSTM), (nn.RNNCell, nn.GRUCell, nn.LSTMCell)
@@ -19,7 +19,7 @@ def covers(plain: nn.RNNBase) -> bool:
     return plain.proj_size == 0 and (plain.dropout == 0.0 or plain.num_layers == 1)
 
 
-class RecurrentLayer(nn.Module):
+class RecurrentLayer(ParameterOwner):
     """A recurrent layer of N models over sequences of one length. Packed sequences are refused as `UncoveredUse`.
 
     Args:
@@ -30,7 +30,7 @@ class RecurrentLayer(nn.Module):
     """
 
     def __init__(self, plain: nn.RNNBase, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
-        super().__init__()
+        super().__init__(values, slots)
         for name in _SIZES:
             setattr(self, name, getattr(plain, name))
         self.directions = [
@@ -39,12 +39,6 @@ class RecurrentLayer(nn.Module):
         for name in self.directions:
             for part in (f"ih_{name}", f"hh_{name}"):
                 self.add_module(part, LinearLayer.inside(f"{{}}_{part}", tape, values, slots))
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError as error:
-            raise UncoveredUse(f"'{name}' of a recurrent layer is used outside the layer") from error
 
     def flatten_parameters(self) -> None:
         """Does nothing: there are no parameters to lay out."""
@@ -83,11 +77,11 @@ class RecurrentLayer(nn.Module):
         return torch.stack(outputs[::-1] if backwards else outputs, 1), state
 
 
-class CellLayer(nn.Module):
+class CellLayer(ParameterOwner):
     """One step of a recurrent layer of N models, which a module of a user's own calls at each time."""
 
     def __init__(self, plain: nn.RNNCellBase, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
-        super().__init__()
+        super().__init__(values, slots)
         self.input_size, self.hidden_size = plain.input_size, plain.hidden_size
         self.mode = type(plain).__name__.removesuffix("Cell").upper()
         if isinstance(plain, nn.RNNCell):
