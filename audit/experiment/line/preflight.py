@@ -20,6 +20,7 @@ from audit.experiment.line.side_agreement import (
     MOST_NUMBERS,
     ReadRecords,
     are_beyond_chance,
+    compare,
     compare_classes,
     find_strange_columns,
     follow_ranks_alone,
@@ -36,6 +37,9 @@ LEVEL = 1e-5
 _QUESTION_LEVEL = 0.01
 _STRANGE = 0.05
 _MOVED_ERROR, _MOVED_SPREAD, _MOVED_DEVIATIONS = 0.45, 0.15, 6.0
+# Agreement with y in another reading while y itself is opposed by as many deviations, 1 of 100,000 orders of y: a binary model
+# of noise gives that on well separated classes in up to 6 of 100 cases (docs/theory/reading.md).
+_OPPOSED, _OPPOSED_DEVIATIONS = 0.7, 4.3
 _WHOLLY = 0.8  # canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5
 _LOWER_SCORES = (
     "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
@@ -87,11 +91,12 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         clear = (
             [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
         )
+        clear += [] if by_coins else [reading for reading in candidates if _is_opposed(reading, records)]
         if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > FAR / 2:
             clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
-            doubt = f"another reading fits far better: '{best.name}'"
+            doubt = f"another reading fits far better: '{best.name}'" + f" ({CANARIES})" * _is_opposed(best, records)
         elif smallest_tail < LEVEL:
             doubt = _LOWER_SCORES
     exchanged = _exchange_labels(records, figures)
@@ -361,6 +366,13 @@ def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:
     """True if the reading agrees far better, and members fit it better than nonmembers by more than chance."""
     is_far = agreement < 0.1 if reading.name == _OWN_ANSWER else reading.agreement - max(agreement, 0.0) > FAR
     return is_far and lower_tail(reading.losses, reading.included) < LEVEL / count
+
+
+def _is_opposed(reading: _Candidate, records: ReadRecords) -> bool:
+    """True if answers on the members go against y by more than chance, and go with y in this reading."""
+    agreement = compare(records, records.included)
+    is_below = agreement is not None and agreement.strength < -_OPPOSED_DEVIATIONS * agreement.deviation
+    return is_below and reading.name != _OWN_ANSWER and reading.agreement > _OPPOSED
 
 
 def _is_shifted(reading: _Candidate, records: ReadRecords, agreement: float) -> bool:
