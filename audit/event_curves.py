@@ -20,7 +20,7 @@ from audit.core.rounding import plural
 from audit.stats.bounds import betting_claims
 from audit.stats.bounds.betting_claims import Hypotheses
 from audit.stats.curves import dp_sgd_curve
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves.tradeoff_curves import TradeoffCurve, taking_part
 
 MOST_SIGNAL = 1 / dp_sgd_curve.LEAST_NOISE  # the inverse of the least noise that a search looks at
 
@@ -40,6 +40,10 @@ class EventCurves(Protocol):
 
     def at(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the curve of one record's presence; the add direction is the same test with the roles exchanged."""
+
+    @property
+    def without_noise(self) -> TradeoffCurve | None:
+        """The curve of no noise at all; None if that recognises every record."""
 
     def symmetric(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the least symmetric curve above it, for tests that may use either direction."""
@@ -82,6 +86,12 @@ class DpSgdCurves:
     def at(self, noise_multiplier: float) -> TradeoffCurve:
         with self._memory():
             return dp_sgd_curve.sgd(noise_multiplier, self.sample_rate, self.steps)
+
+    @property
+    def without_noise(self) -> TradeoffCurve | None:
+        """The curve of a record that takes part at least once, or never."""
+        rate = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if self.sample_rate < 1 else 1.0
+        return taking_part(rate) if rate < 1 else None
 
     def symmetric(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the least symmetric curve above that."""

@@ -28,9 +28,8 @@ from audit.core.game import Game, Inclusion
 from audit.core.lower_bounds import CommonTerms, LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, find_curves
+from audit.event_curves import find_curves
 from audit.stats.bounds import binomial
-from audit.stats.curves import tradeoff_curves
 
 FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
 FAR = 1e300  # a score beyond every threshold
@@ -81,15 +80,6 @@ class StepProducts:
         scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
         return FdpRank().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
 
-    def refutes_any_noise(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float) -> bool:
-        """Return whether values at the same coins are further apart than sampling allows even without noise."""
-        members, step = self.trials(mechanism)
-        if self.took_part is not None or mechanism.sample_rate == 1:
-            return False  # without noise a canary that takes part is always recognised
-        scores = Scores(values=values, included=members, game=_game(len(values), 0.5), mechanism=step)
-        curve = tradeoff_curves.taking_part(mechanism.sample_rate)
-        return FdpRank().refutes_curve(scores, curve, delta=delta, confidence=confidence)
-
     def describe(self) -> str:
         """The game in words."""
         split = "steps of runs with the canary" if self.took_part is None else "steps that the canary took part in"
@@ -137,10 +127,6 @@ class StepScores:
         scores = Scores(values=values, included=self.took_part, game=_game(len(values), rate), mechanism=step)
         return Sequential(family="dp_sgd").watch([scores], (), delta=delta, confidence=confidence, attacks=1)[0]
 
-    def refutes_any_noise(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float) -> bool:
-        """Return False: given its coin a step without noise shows all."""
-        return False
-
     def describe(self) -> str:
         """The game in words."""
         return "bets on the sampler's coin of each step, by scores that may depend on all earlier steps"
@@ -167,13 +153,7 @@ def bound(
     members = steps.took_part if steps.took_part is not None else steps.held if isinstance(steps, StepProducts) else None
     checks.both_sides(np.asarray(members), "step_bound")
 
-    def search(values: Array) -> tuple[LowerBound, bool]:
-        """Return the bound on one step's noise, and whether it is refuted with any noise."""
-        bound_of_step = steps.bound(values, mechanism, delta=delta, confidence=confidence, seed=seed)
-        is_at_end = 1 / _noise(bound_of_step) >= MOST_SIGNAL
-        return bound_of_step, is_at_end and steps.refutes_any_noise(values, mechanism, delta=delta, confidence=confidence)
-
-    noise_bound, no_noise_fits = search(steps.values)
+    noise_bound = steps.bound(steps.values, mechanism, delta=delta, confidence=confidence, seed=seed)
     terms: dict[str, Any] = {field.name: getattr(noise_bound, field.name) for field in fields(CommonTerms)}
     terms |= {
         "family": curves.family,
@@ -182,16 +162,16 @@ def bound(
         "trials": len(steps.values),
         "participations": None if steps.took_part is None else int(steps.took_part.sum()),
     }
-    if no_noise_fits:
+    if math.isinf(noise_bound.epsilon):
         return NoNoiseFits(**terms | {"parameter": None})
-    perfect, no_noise_fits_perfect = search(np.where(members, FAR, -FAR))
+    perfect = steps.bound(np.where(members, FAR, -FAR), mechanism, delta=delta, confidence=confidence, seed=seed)
     noise = _noise(noise_bound)
     epsilon = curves.epsilon(noise, delta)
     terms |= {
         "parameter": curves.parameter(1 / noise),
         "selected": f"{noise_bound.selected or 'nothing'}; composed over {mechanism.steps} steps",
     }
-    ceiling = math.inf if no_noise_fits_perfect else max(epsilon, curves.epsilon(_noise(perfect), delta))
+    ceiling = math.inf if math.isinf(perfect.epsilon) else max(epsilon, curves.epsilon(_noise(perfect), delta))
     return StepBound(epsilon=epsilon, ceiling=ceiling, **terms)
 
 

@@ -16,7 +16,7 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Con
 SPACE = "\N{NO-BREAK SPACE}"
 DASH = "not measured"
 NO_GUARANTEE = "no guarantee"
-INFINITY_TEXT = "no limit"
+INFINITY_TEXT = "∞"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -74,7 +74,7 @@ def below(value: float, digits: int = 4, claim: float | None = None) -> str:
         claim: beside which it is; a bound above it takes as many digits as print it above.
 
     >>> below(1.58359), below(0.99999), below(1.2e-7), below(0.0), below(math.inf)
-    ('1.583', '0.9999', '1.2e-7', '0', 'no limit')
+    ('1.583', '0.9999', '1.2e-7', '0', '∞')
     >>> below(1.0000019, claim=1.0)
     '1.000001'
     """

@@ -195,7 +195,7 @@ def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
         else:
             axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
         pale = 0.28 if bound.family else 1.0
-        axes.barh(y, read_epsilon(bound), height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
+        axes.barh(y, min(read_epsilon(bound), top), height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
     for claim in bar.claims:
         if claim.epsilon <= top:
             width, order = (2.2, 4) if claim == bar.claim else (0.8, 3)

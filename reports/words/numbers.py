@@ -29,7 +29,6 @@ __all__ = [
 _WORDS = {
     rounding.DASH: "number.not_measured",
     rounding.NO_GUARANTEE: "number.no_guarantee",
-    rounding.INFINITY_TEXT: "number.no_limit",
 }
 
 

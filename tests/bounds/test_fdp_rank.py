@@ -31,7 +31,8 @@ def test_scores_outside_the_family_are_named_so() -> None:
     """A member that is sampled with probability 0.1 cannot show in every run, whatever the noise."""
     included = np.arange(600) % 2 == 0
     result = FdpRank(statistic="rank").lower_bound(scores(included + 0.0, included), delta=1e-5, confidence=0.95, seed=Seed(1))
-    assert "fit no member of the family" in result.selected
+    assert "fit no member of the family" in result.selected and result.epsilon == result.ceiling == np.inf
+    assert result.parameter is None
     coins = np.random.default_rng(3).random(600)
     quiet = FdpRank(statistic="rank").lower_bound(scores(coins, included), delta=1e-5, confidence=0.95, seed=Seed(1))
     assert "fit no member" not in quiet.selected

@@ -48,7 +48,7 @@ def test_intervals_only_widen_in_print(value: float, size: int) -> None:
     ("shown", "expected"),
     [
         (rounding.up(math.inf), "no guarantee"),
-        (rounding.down(math.inf), "no limit"),
+        (rounding.down(math.inf), "∞"),
         (rounding.down(0.0), "0.00"),
         (rounding.down(-0.001), "−0.01"),
         (rounding.down(0.29), "0.29"),

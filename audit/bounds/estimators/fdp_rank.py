@@ -19,6 +19,7 @@ from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff_curves
 
+NO_NOISE_FITS = "; refuted is DP-SGD of this sampling with any noise and with none: the scores fit no member of the family"
 STATISTICS = ("likelihood", "auc", "rank")
 
 
@@ -35,7 +36,7 @@ class FdpRank:
     Guarantee: `parameter` is below the true effective noise multiplier with probability at most `1 - confidence`, for trials
         independent and identically distributed given membership and a mechanism with the trade-off curve of DP-SGD
         with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
-        inside the family "dp_sgd" only.
+        inside the family "dp_sgd" only. It is infinite if the sampling as claimed is refuted with any noise and with none.
     References:
         Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
     """
@@ -67,7 +68,13 @@ class FdpRank:
         top = _ceiling(self, (members, len(ranking) - members), mechanism, confidence)
         if ranking[:members].all():
             signal = max(signal, top)  # no draws are needed for the largest sum of scores, which has one order alone
-        epsilon = _epsilon(signal, mechanism, delta)
+        without_noise = mechanism.without_noise
+        no_noise_fits = (
+            signal >= MOST_SIGNAL
+            and without_noise is not None
+            and self.refutes_curve(scores, without_noise, delta=delta, confidence=confidence)
+        )
+        epsilon = math.inf if no_noise_fits else _epsilon(signal, mechanism, delta)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
@@ -77,8 +84,8 @@ class FdpRank:
             ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family=mechanism.family,
-            parameter=mechanism.parameter(signal),
-            selected=_description(description, signal),
+            parameter=None if no_noise_fits else mechanism.parameter(signal),
+            selected=f"{description}{NO_NOISE_FITS * no_noise_fits}" if signal > 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
@@ -151,12 +158,6 @@ def _mechanism(scores: Scores) -> EventCurves:
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
     return curves
-
-
-def _description(description: str, signal: float) -> str:
-    if signal < MOST_SIGNAL:
-        return description if signal > 0 else ""
-    return f"{description}; refuted is DP-SGD of this sampling with any noise: the scores fit no member of the family"
 
 
 def _curve(mechanism: EventCurves) -> tradeoff_curves.Family:
