@@ -17,7 +17,7 @@ from reports.words.language import say
 from reports.words.numbers import down, elide, power, up
 
 NAME = "parties"
-ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
+ROW_MM, HIGH_ROW_MM, FOOT_MM, HEAD_MM = 10.0, 17.0, 9.5, 5.0  # high: numbers below each other
 LEFT_MARGIN, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
 MOST_LETTERS = 18
 MOST_BESIDE = 4  # parties whose panels are wide enough for a proof and the claim side by side
@@ -33,9 +33,19 @@ def plan(report: AuditReport) -> Plan:
         name=NAME,
         caption=say("party_figure.caption", power=power(report.delta)),
         alt=say("bar.bar_chart") + say("separator.clauses").join(map(_description, results)) + say("separator.end"),
-        height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(rows),
+        height_mm=_find_height(len(rows), beside=_fit_beside(results)),
         paint=lambda figure: _paint(figure, rows, results),
     )
+
+
+def _fit_beside(results: Sequence[PartyResult]) -> bool:
+    """Return whether proof and claim of a cell fit into a line: few panels, and one bound in each cell."""
+    few = len(parties.accesses(tuple(results))) <= MOST_BESIDE
+    return few and not any(result.free and result.inside is result.largest for result in results)
+
+
+def _find_height(rows: int, *, beside: bool) -> float:
+    return HEAD_MM + FOOT_MM + (ROW_MM if beside else HIGH_ROW_MM) * rows
 
 
 def _description(result: PartyResult) -> str:
@@ -59,12 +69,11 @@ def _claimed(result: PartyResult) -> str:
 
 
 def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...]) -> None:
-    height = HEAD_MM + FOOT_MM + ROW_MM * len(rows)
+    beside = _fit_beside(results)
+    height = _find_height(len(rows), beside=beside)
     panels = parties.accesses(results)
     width = (RIGHT - LEFT_MARGIN - GAP * (len(panels) - 1)) / len(panels)
     top = HEADROOM * max([1.0, *(value for result in results for value in _finite(result))])
-    # a proof for any mechanism and one inside a family, in one cell, leave no room for the claim in their line
-    beside = len(panels) <= MOST_BESIDE and not any(result.free and result.inside is result.largest for result in results)
     for place, access in enumerate(panels):
         box = (LEFT_MARGIN + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
         axes = figure.add_axes(box)
@@ -79,7 +88,7 @@ def _paint_panel(
     axes: Any, access: Access, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...], top: float, *, beside: bool
 ) -> None:
     axes.set_xlim(0, top)
-    axes.set_ylim(-len(rows) + (0.45 if beside else 0.35), 0.55)
+    axes.set_ylim(-len(rows) + 0.45, 0.55)
     axes.set_title(elide(named.level(access), MOST_LETTERS + 2), loc="left", fontsize=7.5)
     axes.set_xlabel("ε", labelpad=1)
     axes.tick_params(axis="y", length=0)
@@ -94,23 +103,26 @@ def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside:
     """Bars of both bounds (grey: void), a tick of the claim, and the numbers below them, beside or below each other."""
     void = result.result.is_void
     colour = CHANCE if void else MEASURED
+    bar_y, bar_height, tick = (y + 0.12, 0.3, 0.22) if beside else (y + 0.32, 0.2, 0.16)
     for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):  # the pale bar first: the other covers it
         if bound is not None:
-            axes.barh(y + 0.12, min(read_epsilon(bound), top), height=0.3, color=colour, alpha=alpha, linewidth=0, zorder=2)
-            axes.plot([0, min(read_ceiling(bound), top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)
+            axes.barh(bar_y, min(read_epsilon(bound), top), height=bar_height, color=colour, alpha=alpha, linewidth=0, zorder=2)
+            axes.plot([0, min(read_ceiling(bound), top)], [bar_y] * 2, color=CHANCE, linewidth=0.6, zorder=1)
             mark = ">" if read_ceiling(bound) > top else "|"
             axes.plot(
-                [min(read_ceiling(bound), top)], [y + 0.12], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1
+                [min(read_ceiling(bound), top)], [bar_y], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1
             )
     if result.claim is not None:
-        axes.plot([result.claim.epsilon] * 2, [y - 0.1, y + 0.34], color=CLAIM, linewidth=2.0, zorder=3)
-    text = {"fontsize": 6.5, "va": "center"}
-    axes.text(0, y - (0.25 if beside else 0.2), _write_proof(result), color=colour, **text)
-    x, below, side = (top, 0.25, "right") if beside else (0, 0.45, "left")
+        axes.plot([result.claim.epsilon] * 2, [bar_y - tick, bar_y + tick], color=CLAIM, linewidth=2.0, zorder=3)
+    text = {"fontsize": 7.5, "va": "center"}
+    lines = _write_proof(result)
+    for place, line in enumerate(lines):
+        axes.text(0, y - (0.27 if beside else 0.2 * place), line, color=colour, **text)
+    x, below, side = (top, 0.27, "right") if beside else (0, 0.2 * len(lines), "left")
     axes.text(x, y - below, _claimed(result), color=CLAIM if result.claim else CHANCE, ha=side, **text)
 
 
-def _write_proof(result: PartyResult) -> str:
+def _write_proof(result: PartyResult) -> list[str]:
     """Return what is proven for any mechanism, and what inside a family only, each with its condition."""
     void = result.result.is_void
     texts = []
@@ -120,7 +132,7 @@ def _write_proof(result: PartyResult) -> str:
     if result.inside is not None and result.inside is result.largest:
         key = "party_figure.void_inside" if void else "party_figure.inside"
         texts.append(say(key, epsilon=down(read_epsilon(result.inside))))
-    return say("separator.words").join(texts) or say("bar.nothing_proven")
+    return texts or [say("bar.nothing_proven")]
 
 
 def _finite(result: PartyResult) -> list[float]:

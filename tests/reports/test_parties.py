@@ -12,7 +12,7 @@ from audit.core.access import Access
 from audit.core.claims import Estimate
 from audit.core.results import AuditReport, MechanismResult
 from reports import parties
-from reports.figures import _plots
+from reports.figures import _parties, _plots
 from reports.formats import figures
 from reports.pages.blocks import Figure, Mono, Table
 from reports.pages.cover import picture
@@ -95,6 +95,10 @@ def test_no_number_of_a_cell_covers_another(report: AuditReport, language: str, 
         for one, two in itertools.combinations(boxes, 2):
             across, along = min(one.x1, two.x1) - max(one.x0, two.x0), min(one.y1, two.y1) - max(one.y0, two.y0)
             assert across <= 0 or along < 0.3 * one.height, "lines may touch where no letter has a descender"
+        drawn = [patch.get_window_extent() for patch in axes.patches]
+        drawn += [line.get_window_extent() for line in axes.lines if line.get_color() == _parties.CLAIM]
+        assert not any(box.y1 > shape.y0 + 0.15 * box.height > box.y0 and box.x1 > shape.x0 for box in boxes for shape in drawn)
+        assert all(text.get_fontsize() >= 7.5 for text in axes.texts)
 
 
 def test_the_page_on_parties_leads_the_report_and_its_figure_the_first_page(report: AuditReport) -> None:
