@@ -33,19 +33,19 @@ def plan(report: AuditReport) -> Plan:
         name=NAME,
         caption=say("party_figure.caption", power=power(report.delta)),
         alt=say("bar.bar_chart") + say("separator.clauses").join(map(_description, results)) + say("separator.end"),
-        height_mm=_find_height(len(rows), beside=_fit_beside(results)),
+        height_mm=_find_height(len(rows), results),
         paint=lambda figure: _paint(figure, rows, results),
     )
 
 
 def _fit_beside(results: Sequence[PartyResult]) -> bool:
     """Return whether proof and claim of a cell fit into a line: few panels, and one bound in each cell."""
-    few = len(parties.accesses(tuple(results))) <= MOST_BESIDE
-    return few and not any(result.free and result.inside is result.largest for result in results)
+    has_room = len(parties.accesses(tuple(results))) <= MOST_BESIDE
+    return has_room and not any(result.free and result.inside is result.largest for result in results)
 
 
-def _find_height(rows: int, *, beside: bool) -> float:
-    return HEAD_MM + FOOT_MM + (ROW_MM if beside else HIGH_ROW_MM) * rows
+def _find_height(rows: int, results: Sequence[PartyResult]) -> float:
+    return HEAD_MM + FOOT_MM + (ROW_MM if _fit_beside(results) else HIGH_ROW_MM) * rows
 
 
 def _description(result: PartyResult) -> str:
@@ -70,7 +70,7 @@ def _claimed(result: PartyResult) -> str:
 
 def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...]) -> None:
     beside = _fit_beside(results)
-    height = _find_height(len(rows), beside=beside)
+    height = _find_height(len(rows), results)
     panels = parties.accesses(results)
     width = (RIGHT - LEFT_MARGIN - GAP * (len(panels) - 1)) / len(panels)
     top = HEADROOM * max([1.0, *(value for result in results for value in _finite(result))])

@@ -39,7 +39,7 @@ _STRANGE = 0.05
 _MOVED_ERROR, _MOVED_SPREAD, _MOVED_DEVIATIONS = 0.45, 0.15, 6.0
 # Agreement with y in another reading while y itself is opposed by as many deviations, 1 of 100,000 orders of y: a binary model
 # of noise gives that on well separated classes in up to 6 of 100 cases (docs/theory/reading.md).
-_OPPOSED, _OPPOSED_DEVIATIONS = 0.7, 4.3
+_REVERSAL, _REVERSAL_DEVIATIONS = 0.7, 4.3
 _WHOLLY = 0.8  # canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5
 _LOWER_SCORES = (
     "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
@@ -91,12 +91,12 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         clear = (
             [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
         )
-        clear += [] if by_coins else [reading for reading in candidates if _is_opposed(reading, records)]
+        clear += [] if by_coins else [reading for reading in candidates if _goes_against_truths(reading, records)]
         if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > FAR / 2:
             clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
-            doubt = f"another reading fits far better: '{best.name}'" + f" ({CANARIES})" * _is_opposed(best, records)
+            doubt = f"another reading fits far better: '{best.name}'" + f" ({CANARIES})" * _goes_against_truths(best, records)
         elif smallest_tail < LEVEL:
             doubt = _LOWER_SCORES
     exchanged = _exchange_labels(records, figures)
@@ -368,11 +368,11 @@ def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:
     return is_far and lower_tail(reading.losses, reading.included) < LEVEL / count
 
 
-def _is_opposed(reading: _Candidate, records: ReadRecords) -> bool:
+def _goes_against_truths(reading: _Candidate, records: ReadRecords) -> bool:
     """True if answers on the members go against y by more than chance, and go with y in this reading."""
     agreement = compare(records, records.included)
-    is_below = agreement is not None and agreement.strength < -_OPPOSED_DEVIATIONS * agreement.deviation
-    return is_below and reading.name != _OWN_ANSWER and reading.agreement > _OPPOSED
+    is_below = agreement is not None and agreement.strength < -_REVERSAL_DEVIATIONS * agreement.deviation
+    return is_below and reading.name != _OWN_ANSWER and reading.agreement > _REVERSAL
 
 
 def _is_shifted(reading: _Candidate, records: ReadRecords, agreement: float) -> bool:
