@@ -7,11 +7,11 @@ places in the report what is compared there: a formula gives the value written a
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def recompute(folder: Path) -> tuple[Row, NumberCheck]:
     """Return report.json of a run folder, and what came of computing its numbers again."""
     check, text = NumberCheck(), (folder / "report.json").read_text(encoding="utf-8")
     report = Row(json.loads(text, object_pairs_hook=_unique))
-    at = Row(report=report, tables=_read_scores(folder, report, check), result=None, game=None, attack=None)
+    at = Row(report=report, tables=read_scores(folder, report, check), result=None, game=None, attack=None)
     _walk(report, "", at, check)
     return report, check
 
@@ -97,8 +97,8 @@ def _walk(value: Any, path: str, at: Any, check: NumberCheck) -> None:
             _walk(row, f"{path}.{LETTERS.get(name, f'{name}[]')}".removeprefix("."), at, check)
 
 
-def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str, str, str], Row]:
-    """Return the scores by training, game and attack."""
+def read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str, str, str], Row]:
+    """Return the scores by training, game and attack, in the order of the file."""
     results, path = report.mechanisms, folder / "scores.parquet"
     keys = [(result.name, game.name, attack.scorer) for result in results for game in result.games for attack in game.attacks]
     if not keys or not path.is_file():
@@ -109,11 +109,13 @@ def _read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[st
     table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
     parts = [table.get(name, np.full(len(table["score"]), keys[0][k])) for k, name in enumerate(("mechanism", "game"))]
     columns, keys_of_rows = {}, [name for name in ("record", "run", "canary") if name in table]
-    for key in sorted(set(zip(*(part.tolist() for part in (*parts, table["attack"])), strict=True))):
+    for key in dict.fromkeys(zip(*(part.tolist() for part in (*parts, table["attack"])), strict=True)):
         rows, place = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2]), f"scores.parquet {key}"
         lines = list(zip(*(table[name][rows].tolist() for name in keys_of_rows), strict=True))
         scores, member = table["score"][rows].astype(np.float64), table["member"][rows].astype(bool)
-        check.take(place, len(set(lines)) == len(lines) or "a record is there twice")
+        every = itertools.product(*(range(last + 1) for last in lines[-1][-2:])) if "canary" in table else ()
+        twice = len(set(lines)) < len(lines) or any(line[-2:] != spot for line, spot in zip(lines, every, strict=False))
+        check.take(place, not twice or "a record is there twice, or not in its order")
         check.take(place, key in keys or "no attack of the report has these scores")
         check.take(place, (not np.isnan(scores).any() and member.any() and not member.all()) or "not two sides of numbers")
         records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
@@ -416,8 +418,7 @@ def bounds_alike(at: Any) -> bool:
     return (not proven or at.game.game.inclusion == "coins") and all(names.count(name) == len(proven) for name in names)
 
 
-Formula = Callable[[Any], Any]
-OF_SCORES: dict[str, dict[str, Formula]] = {  # of an attack with scores
+OF_SCORES: dict[str, dict[str, Any]] = {  # of an attack with scores
     "m.g.a": {
         "scores": lambda t: (len(t.scores.scores), math.prod(t.game.game[key] for key in ("canaries", "runs", "choices"))),
         "area": lambda t: (
@@ -441,7 +442,7 @@ OF_SCORES: dict[str, dict[str, Formula]] = {  # of an attack with scores
     },
     "m.g.a.bounds[]": {"epsilon, ceiling and guesses": bound_follows},
 }
-OF_BOUNDS: dict[str, Formula] = {
+OF_BOUNDS: dict[str, Any] = {
     "delta": lambda t: (t.value.delta, t.report.delta),
     "confidence": lambda t: (t.value.confidence, 1 - (1 - t.report.confidence) / t.report.comparisons),
     "void": lambda t: ("void_epsilon" in t.value, t.result.outcome == "invalid" or not sound(t.result)),
@@ -449,7 +450,7 @@ OF_BOUNDS: dict[str, Formula] = {
     "epsilon": lambda t: 0 <= figure(t.value) <= figure(t.value, "ceiling") + CLOSE or "not from 0 to its ceiling",
     "mu": lambda t: t.value.estimator != "gaussian" or gaussian_near(t.value),
 }
-RULES: dict[str, dict[str, Formula]] = {
+RULES: dict[str, dict[str, Any]] = {
     "": {
         "schema": lambda t: t.value.schema in ("audit-report/1.0", "audit-report/1.1"),
         "id": lambda t: (t.value.id, f"PA-{t.value.provenance.config_sha256[:8].upper()}"),

@@ -127,6 +127,7 @@ OF_RUNS: dict[str, Callable[[Report], Any]] = {
     "costs of another training": put(lambda report: report["costs"][0], "trainings", ["without-dp"]),
     "records of the data": put(lambda report: report["data"], "train", 60000),
     "models": put(training_of, "models", 999),
+    "access of an attack": put(attack, "access", "label_only"),
     "title": put(full_report, "title", "Certified"),
     "setting": lambda report: report["settings"][-1].__setitem__(1, "another"),
     "noise": put(lambda report: training_of(report)["mechanism"], "noise_multiplier", 20.0),

@@ -22,6 +22,7 @@ SCORED: dict[str, Callable[[Any], Any]] = {
     "class of attack": put(lambda report: report["coverage"][1], "status", "run"),
     "kind": put(full_report, "kind", "run"),
     "access of an attack": put(attack_of, "access", "all_steps"),
+    "lower access of an attack": put(attack_of, "access", "label_only"),
     "noise of single steps": put(lambda report: game_of(report)["game"], "independent_noise", True),
     "models": put(lambda report: report["mechanisms"][0], "models", 600),
 }

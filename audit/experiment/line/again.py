@@ -75,34 +75,26 @@ def _summary(source: RunSource) -> Iterator[Difference]:
         if rate := re.fullmatch(r"tpr@([\d.]+)%", gate.gate):
             highest = largest(tprs(verdict_result, float(rate[1]) / 100))
             yield gate.gate, [gate.found, gate.met], [highest, highest is not None and highest <= gate.limit]
-    own_gates = [gate for gate in report.policy if gate.gate in plugins.names(plugins.FOLDERS["gates"])]
-    gates = {gate.gate: plugins.build(plugins.FOLDERS["gates"], {"kind": gate.gate, "limit": gate.limit}) for gate in own_gates}
+    folder = plugins.FOLDERS["gates"]
+    own_gates = [gate for gate in report.policy if gate.gate in plugins.names(folder)]
+    gates = {gate.gate: plugins.build(folder, {"kind": gate.gate, "limit": gate.limit}) for gate in own_gates}
     yield "policy", own_gates, reporting.gates(report.mechanisms, gates)
     if report.kind == "run":
         course = (source.config.get("output") or {}).get("costs", False)
         yield "costs", report.costs, with_costs(report, course_only=course == "course").costs if course else ()
-    uses = tuple(source.config.get("unaccounted") or ())
+    frame = _frame(report, tuple(source.config.get("unaccounted") or ()))
     for result in report.mechanisms:
-        frame = _frame(report, uses)
         rows = reporting.declarations(result, frame)
         yield f"{result.name}: declarations", result.checks[len(result.checks) - len(rows) :], rows
-    notes = reporting.notes(report.mechanisms, _frame(report, uses))
+    notes = reporting.notes(report.mechanisms, frame)
     yield "notes", report.notes[len(report.notes) - len(notes) :], notes
 
 
 def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:
     """Return what a report says in addition to its results, as far as declarations and notes need it."""
-    return reporting.Frame(
-        kind=report.kind,
-        title=report.title,
-        created=report.created,
-        budget=Budget(delta=report.delta, confidence=report.confidence, comparisons=report.comparisons),
-        data=report.data,
-        model=report.model,
-        config=report.config,
-        provenance=report.provenance,
-        unaccounted=uses,
-    )
+    names = ("kind", "title", "created", "data", "model", "config", "provenance")
+    budget = Budget(delta=report.delta, confidence=report.confidence, comparisons=report.comparisons)
+    return reporting.Frame(**{name: getattr(report, name) for name in names}, budget=budget, unaccounted=uses)
 
 
 def _training(result: MechanismResult, config: Config | None, source: RunSource) -> Iterator[Difference]:
@@ -156,19 +148,14 @@ def _claims(result: MechanismResult, accountants: Sequence[Accountant] | None, s
         spec = section(source.config, "mechanisms", result.training or result.name)
         declared = [(claim.epsilon, claim.source) for claim in result.claims if claim.is_declared]
         yield f"{result.name}: declared claims", declared, _declarations(spec.get("claim"))
-    if result.mechanism is None or accountants is None:
+    if result.mechanism is None or accountants is None or not result.games:
         return
     computed_claims, delta = [claim for claim in result.claims if not claim.is_declared], source.report.delta
-    adjacency = next((game.game.adjacency for game in result.games), None)
-    if adjacency is None:
-        return
+    adjacency = result.games[0].game.adjacency
     claims = [accountant.claim(result.mechanism, delta=delta, adjacency=adjacency) for accountant in accountants]
-    finite = [
-        replace(claim, unit=next((row.unit for row in computed_claims), claim.unit))
-        for claim in claims
-        if np.isfinite(claim.epsilon)
-    ]
-    yield f"{result.name}: claims", computed_claims, finite
+    finite = [claim for claim in claims if np.isfinite(claim.epsilon)]
+    follows = [replace(claim, unit=computed_claims[0].unit) for claim in finite] if computed_claims else finite
+    yield f"{result.name}: claims", computed_claims, follows
     yield f"{result.name}: limit", result.limit, hypothesis.limit_curve(result.mechanism, adjacency)
     training = repetition(result.mechanism)
     if training is not None and not is_non_private(training):
@@ -190,17 +177,10 @@ def _game(result: MechanismResult, game: GameResult, source: RunSource) -> GameR
     estimators = [_estimators(result, game, attack, source) for attack in game.attacks]
     if game.watched or game.game.choices > 1 or not columns or None in columns or None in estimators:
         return None
-    scores = [
-        Scores(
-            values=column[0],
-            included=column[1],
-            game=game.game.at(attack.access or game.game.access),
-            attack=attack.scorer,
-            mechanism=result.mechanism,
-        )
-        for attack, column in zip(game.attacks, columns, strict=True)
-        if column is not None
-    ]
+    scores = []
+    for attack, column in zip(game.attacks, filter(None, columns), strict=True):
+        rules, event = game.game.at(attack.access or game.game.access), result.mechanism
+        scores.append(Scores(values=column[0], included=column[1], game=rules, attack=attack.scorer, mechanism=event))
     budget = Budget(
         delta=report.delta,
         confidence=report.confidence,

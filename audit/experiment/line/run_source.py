@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from audit.config import yaml_text
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
+from audit.execution import recompute
 from audit.execution.run_folder import SEED
 
 Difference = tuple[str, Any, Any]  # place, what is written, what follows
 Place = tuple[str, str, str]  # training, game and attack
-# columns of scores.parquet, and the kinds of their types
-COLUMNS = {"mechanism": "OUT", "game": "OUT", "attack": "OUT", "record": "OUT", "label": "OUTiu", "run": "i", "canary": "i"}
-COLUMNS |= {"member": "b", "score": "fiu"}
+_TEXT, _WHOLE = "(large_)?string", r"u?int\d+"
+COLUMNS = dict.fromkeys(("mechanism", "game", "attack", "record"), _TEXT)  # of scores.parquet, with their types
+COLUMNS |= {"label": f"{_TEXT}|{_WHOLE}|null", "run": _WHOLE, "canary": _WHOLE, "member": "bool"}
+COLUMNS |= {"score": f"float|double|{_WHOLE}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,29 +65,23 @@ def read_source(folder: Path, report: AuditReport) -> RunSource:
         DataError: the scores are not as `audit` writes them.
     """
     config, path = yaml_text.read(report.config)[0] or {}, folder / "scores.parquet"
-    tables = dict(_read_tables(path, report)) if path.is_file() else {}
+    if path.is_file():
+        _refuse_form(path)
+    columns = recompute.read_scores(folder, report, recompute.NumberCheck())
+    tables = {key: (column["scores"], column["member"]) for key, column in columns.items()}
     return RunSource(folder=folder, report=report, config=config, tables=tables)
 
 
-def _read_tables(path: Path, report: AuditReport) -> Iterator[tuple[Place, tuple[Array, Array]]]:
-    import pandas as pd
+def _refuse_form(path: Path) -> None:
+    """Raise `DataError` for scores in another form than `audit` writes."""
     from pyarrow import parquet
 
-    if further := set(parquet.read_metadata(path).metadata or ()) - {b"pandas", b"ARROW:schema"}:
+    schema, facts = parquet.read_schema(path), parquet.read_metadata(path).metadata or {}
+    if further := set(facts) - {b"pandas", b"ARROW:schema"}:
         raise DataError(f"scores.parquet: holds {sorted(further)} beside its columns, which `audit` never writes")
-    table = pd.read_parquet(path)
-    first = next(((result.name, game.name) for result in report.mechanisms for game in result.games), ("", ""))
-    index = table.index
-    if not (isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)):
+    index = json.loads(facts.get(b"pandas", b"{}")).get("index_columns", ())
+    if any(isinstance(row, str) or (row["start"], row["step"]) != (0, 1) for row in index):
         raise DataError("scores.parquet: has an index of its own, which `audit` never writes")
-    for name in table:
-        kind = "T" if isinstance(table[name].dtype, pd.StringDtype) else table[name].dtype.kind
-        if isinstance(table[name].dtype, pd.CategoricalDtype) or kind not in COLUMNS.get(str(name), ""):
-            raise DataError(f"scores.parquet: column '{name}' is not as `audit` writes it")
-    table = table.assign(**{key: part for key, part in zip(("mechanism", "game"), first, strict=True) if key not in table})
-    for (training, game, attack), rows in table.groupby(["mechanism", "game", "attack"], sort=False):  # type: ignore[misc]
-        if "canary" in rows:
-            order = rows["run"].to_numpy() * (rows["canary"].max() + 1) + rows["canary"].to_numpy()
-            if not np.array_equal(order, np.arange(len(rows))):
-                raise DataError(f"scores.parquet: canaries of '{training}', '{game}', '{attack}' are not in their order")
-        yield (str(training), str(game), str(attack)), (rows["score"].to_numpy(np.float64), rows["member"].to_numpy(bool))
+    for column in schema:
+        if not re.fullmatch(COLUMNS.get(column.name, ""), str(column.type)):
+            raise DataError(f"scores.parquet: column '{column.name}' is not as `audit` writes it")
