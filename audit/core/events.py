@@ -13,6 +13,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError
 
 _NUMBERS = 3  # numbers of a long list in words
+LARGEST_GROUP = 10**6  # accountants hold some numbers for each record of it
 
 # whose contribution a release bounds: one record, or all records of one user, client or document
 Unit = Literal["example", "user", "client", "document"]
@@ -189,6 +190,8 @@ class Grouped(Event):
 
     def __post_init__(self) -> None:
         checks.count(self.size, "size", minimum=1)
+        if self.size > LARGEST_GROUP:
+            raise ConfigError(f"size is {self.size}, the records of a group; expected at most {LARGEST_GROUP:,}")
 
 
 def dp_sgd(*, noise_multiplier: float, clip_norm: float, sample_rate: float, steps: int, unit: Unit = "example") -> Repeated:

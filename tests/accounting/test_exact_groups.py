@@ -11,6 +11,7 @@ from scipy import optimize, stats
 
 from audit.accounting.subjects import bracket
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
 from audit.core.events import Event, Gaussian, Grouped, Laplace, PoissonSampled, RandomizedResponse, Repeated
 
 Curve = Callable[[float], float]
@@ -63,3 +64,8 @@ def test_the_bracket_of_a_group_holds_its_exact_epsilon(
     exact = 0.0 if curve(0.0) <= delta else optimize.brentq(lambda e: curve(e) - delta, 0.0, 200.0, xtol=1e-10)
     (lower, upper), doubt = bracket(Grouped(mechanism=event, size=size), delta, adjacency)
     assert lower - 1e-6 <= exact <= upper + 1e-6, (lower, exact, upper, doubt)
+
+
+def test_a_group_beyond_all_data_sets_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"records of a group; expected at most 1,000,000"):
+        Grouped(mechanism=noisy(1.0), size=10**30)
