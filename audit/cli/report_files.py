@@ -29,4 +29,8 @@ def load(source: Path) -> AuditReport:
         raise DataError(
             f"cannot read '{path}': {error.strerror}; expected a run folder, a report.json or a report.pdf"
         ) from error
-    return json.from_json(pdf.attachment(content) if content.startswith(b"%PDF-") else content)
+    try:
+        return json.from_json(pdf.attachment(content) if content.startswith(b"%PDF-") else content)
+    except DataError as error:  # it calls every file report.json
+        words = str(error)
+        raise DataError(f"{path}{words.removeprefix(JSON) if words.startswith(JSON) else f': {words}'}") from error

@@ -13,7 +13,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError
 
 _NUMBERS = 3  # numbers of a long list in words
-LARGEST_GROUP = 10**6  # accountants hold some numbers for each record of it
+LARGEST_GROUP = 10**6  # accountants hold some numbers for each record
 
 # whose contribution a release bounds: one record, or all records of one user, client or document
 Unit = Literal["example", "user", "client", "document"]

@@ -113,8 +113,8 @@ def read_scores(folder: Path, report: Any, check: NumberCheck) -> dict[tuple[str
         rows, place = (parts[0] == key[0]) & (parts[1] == key[1]) & (table["attack"] == key[2]), f"scores.parquet {key}"
         lines = list(zip(*(table[name][rows].tolist() for name in keys_of_rows), strict=True))
         scores, member = table["score"][rows].astype(np.float64), table["member"][rows].astype(bool)
-        every = itertools.product(*(range(last + 1) for last in lines[-1][-2:])) if "canary" in table else ()
-        twice = len(set(lines)) < len(lines) or any(line[-2:] != spot for line, spot in zip(lines, every, strict=False))
+        spots = itertools.product(*(range(last + 1) for last in lines[-1][-2:])) if "canary" in table else ()
+        twice = len(set(lines)) < len(lines) or any(line[-2:] != spot for line, spot in zip(lines, spots, strict=False))
         check.take(place, not twice or "a record is there twice, or not in its order")
         check.take(place, key in keys or "no attack of the report has these scores")
         check.take(place, (not np.isnan(scores).any() and member.any() and not member.all()) or "not two sides of numbers")

@@ -223,6 +223,9 @@ def test_a_report_of_any_depth_is_refused(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match=r"report\.json is not JSON"):
         report_files.load(tmp_path)
+    (tmp_path / "old.json").write_text("[]")
+    with pytest.raises(DataError, match=r"old\.json holds a list"):
+        report_files.load(tmp_path / "old.json")
 
 
 class Markdown:

@@ -25,7 +25,7 @@ from audit.core.seeds import SHORTEST_SEED
 from audit.experiment.line.report import model_name
 from audit.experiment.line.run_source import section
 
-# checks that each training has, by the kind of its audit, and one that claims something
+# checks that each training has, by its audit's kind, and one that claims something
 ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}, "table": set[str]()}
 CLAIM_ROWS = {"unit", "adjacency", "accountants", "release", "floating-point"}
 SHARES = ("accuracy", "AUC", "macro-F1")  # figures that are shares
@@ -39,7 +39,7 @@ Rule = tuple[str, Any]  # what is compared, and whether it holds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:
-    """A report with its config, and what kind of audit that is of."""
+    """A report with its config, and which kind it is by that."""
 
     report: AuditReport
     config: Mapping[str, Any]
@@ -59,10 +59,10 @@ def contradictions(report: AuditReport) -> tuple[int, list[str], list[str]]:
     if kind not in ROWS:
         return 0, [], []
     at = At(report=report, config=config, kind=kind)
-    rules = [("report", rule) for rule in (*_of_provenance(at), *_of_report(at))]
+    rules = [("report", rule) for rule in (*_provenance_rules(at), *_report_rules(at))]
     for result in report.mechanisms:
-        rules += [(result.name, rule) for rule in _of_training(at, result)]
-        rules += [(f"{result.name}/{game.name}", rule) for game in result.games for rule in _of_game(at, result, game)]
+        rules += [(result.name, rule) for rule in _training_rules(at, result)]
+        rules += [(f"{result.name}/{game.name}", rule) for game in result.games for rule in _game_rules(at, result, game)]
     problems = [f"{place}: {words}: does not go with the rest" for place, (words, holds) in rules if not holds]
     return len(rules), problems, ["gates of a file of options"] * (kind != "run" and OPTIONS in report.provenance.command)
 
@@ -78,8 +78,8 @@ def rises(values: Sequence[float]) -> bool:
     return all(a <= b + 1e-6 for a, b in pairwise(values))
 
 
-def _of_provenance(at: At) -> Iterator[Rule]:
-    """Yield rules of what a report says of its making."""
+def _provenance_rules(at: At) -> Iterator[Rule]:
+    """Yield rules about version, machine, date and settings."""
     report, provenance, packages = at.report, at.report.provenance, dict(at.report.provenance.packages)
     yield "created", re.fullmatch(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", report.created)
     yield "command", provenance.command.startswith("audit")
@@ -87,8 +87,8 @@ def _of_provenance(at: At) -> Iterator[Rule]:
     yield "packages", {"numpy", "scipy"} <= packages.keys()
     yield "version", re.fullmatch(r"\d+\.\d+\.\d+\S*", provenance.version)
     yield "python", re.fullmatch(r"3\.\d+\.\d+\S*", provenance.python) and provenance.threads >= 1
-    given = [at.get(name) for name in ("coins_sha256", "randomised_seed")]
-    fits = at.kind == "run" or (None in given and (given[1] is None or given[1] >= SHORTEST_SEED))
+    seeds = [at.get(name) for name in ("coins_sha256", "randomised_seed")]
+    fits = at.kind == "run" or (None in seeds and (seeds[1] is None or seeds[1] >= SHORTEST_SEED))
     if at.kind in ("scores", "training"):
         fits &= at.get("proven_by") is None and at.get("scorers") is None
         fits &= not at.get("references", 0) or at.kind != "training" or at.get("order") == "distance"
@@ -101,8 +101,8 @@ def _of_provenance(at: At) -> Iterator[Rule]:
     yield "settings and origins", fits if at.kind == "run" else not (report.origins or report.settings or lines)
 
 
-def _of_report(at: At) -> Iterator[Rule]:
-    """Yield rules of what a report says of all its trainings."""
+def _report_rules(at: At) -> Iterator[Rule]:
+    """Yield rules about a report as a whole."""
     report, of_run, notes, about = at.report, at.kind == "run", at.report.notes, at.get("about", {})
     games = [game for result in report.mechanisms for game in result.games]
     yield "kind", report.kind == at.kind and (report.table is not None) == (at.kind == "table")
@@ -119,8 +119,8 @@ def _of_report(at: At) -> Iterator[Rule]:
     yield "notes", unique(notes)
     by_coins = all(game.game.inclusion is Inclusion.COINS for game in games)
     yield "split", at.kind != "model" or by_coins or "data split" in "".join(notes)
-    sealed = {f"{row.item}: {row.value}." for result in report.mechanisms for row in result.checks if row.code == "blind"}
-    yield "sealed canaries", "commitment" not in at.config or sealed <= set(notes)
+    seals = {f"{row.item}: {row.value}." for result in report.mechanisms for row in result.checks if row.code == "blind"}
+    yield "sealed canaries", "commitment" not in at.config or seals <= set(notes)
 
 
 def data_agree(at: At) -> bool:
@@ -154,18 +154,18 @@ def comparisons_agree(at: At, games: Sequence[Any]) -> bool:
     if at.report.table is not None:
         return at.report.comparisons == len(at.report.table.risks)
     count = sum(len(result.all_bounds) for result in at.report.mechanisms)
-    has_reason = any(game.watched or game.game.choices > 1 for game in games) or any(map(left_out, at.report.mechanisms))
-    return at.report.comparisons == max(count, 1) or (has_reason and at.report.comparisons > count)
+    has_gap = any(game.watched or game.game.choices > 1 for game in games) or any(map(has_reason, at.report.mechanisms))
+    return at.report.comparisons == max(count, 1) or (has_gap and at.report.comparisons > count)
 
 
-def left_out(result: Any, game: str = "") -> bool:
-    """Return whether checks of a training say why attacks of a game, or of any, are not there."""
+def has_reason(result: Any, game: str = "") -> bool:
+    """Return whether a training's checks say why attacks in a game, or in any, are not there."""
     codes = [row.code if game else row.code[:9] for row in result.checks]
     return f"left-out-{game}" in codes or any(row.status == "failed" for row in result.checks)
 
 
-def names_of(parts: Any) -> list[str]:
-    """Return the names of scorers or estimators of a config."""
+def find_names(parts: Any) -> list[str]:
+    """Return the names that a config gives scorers or estimators."""
     return [part if isinstance(part, str) else part.get("name") or part["kind"] for part in parts or ()]
 
 
@@ -183,8 +183,8 @@ def trainings_agree(at: At) -> bool:
             own = [result for base, result in zip(bases, results, strict=True) if base == name]
             parts = [part for result in own for part in result.games if part.name == game["name"]]
             scorers = {row.scorer for part in parts for row in part.attacks}
-            complete = scorers and set(names_of(game.get("scorers"))) <= scorers
-            if not complete and not any(left_out(result, game["name"]) for result in own):
+            complete = scorers and set(find_names(game.get("scorers"))) <= scorers
+            if not complete and not any(has_reason(result, game["name"]) for result in own):
                 return False
     return True
 
@@ -196,13 +196,15 @@ def gates_agree(at: At) -> bool:
         policy[name if rate else f"max_{name}"] = float(limit) / (100 if percent else 1)
     limits = {gate.gate: gate.limit for gate in at.report.policy}
     names = plugins.names(plugins.FOLDERS["gates"])
-    known = at.kind == "run" or all(name in names or re.fullmatch(r"tpr@[\d.]+%", name) for name in limits)
+    names_fit = at.kind == "run" or all(name in names or re.fullmatch(r"tpr@[\d.]+%", name) for name in limits)
     complete = at.kind == "run" or OPTIONS not in command
-    return known and unique(at.report.policy, "gate") and (limits == policy if complete else policy.items() <= limits.items())
+    return (
+        names_fit and unique(at.report.policy, "gate") and (limits == policy if complete else policy.items() <= limits.items())
+    )
 
 
-def _of_training(at: At, result: Any) -> Iterator[Rule]:
-    """Yield rules of a training."""
+def _training_rules(at: At, result: Any) -> Iterator[Rule]:
+    """Yield rules about a training."""
     title, models = at.report.title if at.kind == "model" else next(iter(at.config.values()), ""), 0 if result.training else -1
     yield "name", at.kind == "run" or result.name == title
     yield "training", not result.training or result.name.startswith(f"{result.training} (")
@@ -232,10 +234,10 @@ def claims_agree(at: At, result: Any) -> bool:
 def rows_agree(at: At, result: Any, event: Mapping[str, Any]) -> bool:
     """Return whether the rows that each audit of its kind has are there, their words and status as their figures say."""
     by_example = event.get("kind") in ("DpSgd", "NonPrivate") and event.get("unit", "example") == "example"
-    codes, sealed = {row.code for row in result.checks}, "commitment" in at.config
-    needed = ROWS[at.kind] | (CLAIM_ROWS if result.claims and event else set()) | ({"steps"} if by_example else set())
-    needed |= ({"blind", "order"} if sealed else set()) | ({"decoys"} if at.get("decoys", 0) else set())
-    fits = needed <= codes and unique(result.checks, "code", "item")
+    codes, has_seal = {row.code for row in result.checks}, "commitment" in at.config
+    demands = ROWS[at.kind] | (CLAIM_ROWS if result.claims and event else set()) | ({"steps"} if by_example else set())
+    demands |= ({"blind", "order"} if has_seal else set()) | ({"decoys"} if at.get("decoys", 0) else set())
+    fits = demands <= codes and unique(result.checks, "code", "item")
     fits &= at.kind != "scores" or bool(codes & {"game", "coins"})
     for row in result.checks:
         if match := re.fullmatch(r"(\d+) taken, (\d+) accounted", row.value):
@@ -250,19 +252,19 @@ def rows_agree(at: At, result: Any, event: Mapping[str, Any]) -> bool:
             fits &= math.isclose(float(match[1]), event.get(name, float(match[1])), rel_tol=1e-3)
         if row.code == "membership" and at.kind == "model":
             fits &= row.value.startswith("a data split") == (result.games[0].game.inclusion is Inclusion.SPLIT)
-        if row.code == "coins" and sealed:
+        if row.code == "coins" and has_seal:
             fits &= str(at.get("commitment", "")) in row.value
     return bool(fits)
 
 
-def rates_of(result: Any) -> dict[str, float]:
-    """Return the utility figures of a training by name."""
+def read_rates(result: Any) -> dict[str, float]:
+    """Return a training's utility figures by name."""
     return {row.name: row.value for row in result.utility}
 
 
 def utility_agrees(at: At, result: Any) -> bool:
     """Return whether accuracies are shares, and the first look has those of the training and the area of an attack."""
-    rows, look, rates = result.utility, result.preflight, rates_of(result)
+    rows, look, rates = result.utility, result.preflight, read_rates(result)
     fits = unique(rows, "name") and all(row.spread >= 0 and row.models >= 1 for row in rows)
     fits &= all(0 <= row.value <= 1 for row in rows if row.name.startswith(SHARES))
     fits &= at.kind != "model" or len(rows) % 2 == 0
@@ -289,15 +291,15 @@ def course_ends(course: Any, result: Any, event: Mapping[str, Any]) -> bool:
     return fits and any(math.isclose(values[-1], value, rel_tol=1e-9) for value in last)
 
 
-def _of_game(at: At, result: Any, game: Any) -> Iterator[Rule]:
-    """Yield rules of a game."""
+def _game_rules(at: At, result: Any, game: Any) -> Iterator[Rule]:
+    """Yield rules about a game."""
     spec = section(at.config, "games", game.name)
     yield "rules", rules_agree(at, result, game, spec)
-    known = set(names_of((spec or at.config).get("estimators"))) or set(plugins.names(plugins.FOLDERS["estimators"]))
-    fits = any(":" in name for name in known) or {bound.estimator for bound in game.bounds} <= known
-    scorers, games = names_of(spec.get("scorers")), [part["name"] for part in at.get("games", ())]
-    for order, shown in ((scorers, [row.scorer for row in game.attacks]), (games, [row.name for row in result.games])):
-        places = [order.index(name) for name in shown if name in order]
+    estimators = set(find_names((spec or at.config).get("estimators"))) or set(plugins.names(plugins.FOLDERS["estimators"]))
+    fits = any(":" in name for name in estimators) or {bound.estimator for bound in game.bounds} <= estimators
+    scorers, games = find_names(spec.get("scorers")), [part["name"] for part in at.get("games", ())]
+    for order, names in ((scorers, [row.scorer for row in game.attacks]), (games, [row.name for row in result.games])):
+        places = [order.index(name) for name in names if name in order]
         fits &= places == sorted(places)
     yield "order and estimators", fits
     yield "models, records and simulated audits", counts_agree(at, game)
@@ -306,8 +308,8 @@ def _of_game(at: At, result: Any, game: Any) -> Iterator[Rule]:
 
 
 def least_access(scorer: str, access: Access, spec: Mapping[str, Any]) -> Access | None:
-    """Return the least access that an attack of this package needs; None for others, and for one of several of its kind."""
-    parts = [part for part in spec.get("scorers") or () if names_of([part]) == [scorer]] or [{"kind": scorer}]
+    """Return the least access that an attack needs, if this package knows it by that name; else None."""
+    parts = [part for part in spec.get("scorers") or () if find_names([part]) == [scorer]] or [{"kind": scorer}]
     if parts[0]["kind"] not in plugins.names("attacks.scorers"):
         return None
     needs = plugins.build("attacks.scorers", parts[0]).needs
@@ -324,8 +326,8 @@ def rules_agree(at: At, result: Any, game: Any, spec: Mapping[str, Any]) -> bool
     fits &= rules.copies == 1 or "copies" in config or bool(rules.unit or rules.secret or game.trigger)
     fits &= rules.unit in ("", "user") or ":" in str((spec.get("canaries") or {}).get("kind"))  # others' may have another
     for attack in game.attacks:
-        least = least_access(attack.scorer, rules.access, spec) if at.kind in ("run", "model") else rules.access
-        fits &= attack.access in ([None, least] if least else [attack.access])
+        access = least_access(attack.scorer, rules.access, spec) if at.kind in ("run", "model") else rules.access
+        fits &= attack.access in ([None, access] if access else [attack.access])
     if not external:
         values = {name: getattr(rules, name) for name in ("references", "inclusion_probability", "runs")}
         values |= {"adjacency": str(rules.adjacency), "count": rules.canaries}
@@ -361,7 +363,7 @@ def counts_agree(at: At, game: Any) -> bool:
 
 def groups_agree(result: Any, game: Any) -> bool:
     """Return whether the accuracies of groups are those of all records together, and groups hold all of them."""
-    groups, first, rates = game.groups, game.attacks[0].roc, rates_of(result)
+    groups, first, rates = game.groups, game.attacks[0].roc, read_rates(result)
     sides = [sum(group.members for group in groups), sum(group.nonmembers for group in groups)]
     parts = round(sides[0] / max(1, first.members))  # columns that divide the records
     names, shares = [group.group for group in groups], [group.accuracy for group in groups]
