@@ -78,6 +78,8 @@ class Program:
                 if not self._is_settled:
                     self._is_settled = True
                     self._settle(data, recording.seed, modules)
+                    imports.put_back(modules, self.sources.places)
+                    modules = set(sys.modules)  # what a library loads once is in no later run
                 return self._run(data, recording, modules)
             finally:
                 imports.put_back(modules, self.sources.places)

@@ -77,6 +77,8 @@ class TorchNoise(TorchDispatchMode):
         base = name.removesuffix("_") if not name.startswith("__") else name
         if base in NORMALS:
             return self._draw(func, args, kwargs)
+        if base == "exponential":
+            return self._draw(func, args, kwargs, base)
         if base in COINS:
             return self._toss(func, args, kwargs)
         if not self._shadows or base in NOT_READ or func.is_view:
@@ -157,12 +159,14 @@ class TorchNoise(TorchDispatchMode):
                 answers.append(method(*positional, **arguments))
         return None if base.endswith("_") else answers
 
-    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], law: str = "normal") -> Any:
         by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
         if not self._is_secret(by_name.get("generator")):
             return self._follow("", func, args, kwargs)
         standard = "randn" in func._schema.name
         mean, std = (0.0, 1.0) if standard else (by_name.get("mean", 0.0), by_name.get("std", 1.0))
+        if law == "exponential":
+            std = 1.0 / by_name.get("lambd", 1.0)
         if isinstance(std, Tensor):
             self.release(std)
         mean_form = self._form(mean) if isinstance(mean, Tensor) else mean
@@ -173,7 +177,8 @@ class TorchNoise(TorchDispatchMode):
         centre = _numbers(mean) if isinstance(mean, Tensor) else float(mean)
         with np.errstate(all="ignore"):
             unit = np.where(np.asarray(deviation) == 0, 0.0, (_numbers(answer) - centre) / deviation)
-        index = self._indices(unit, state)
+        index = self._indices(unit, state, law)
+        self._take_drawn(answer, index, centre, deviation)
         weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
         noise = NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], weight)
         if isinstance(mean_form, NoisyArray):
@@ -185,7 +190,27 @@ class TorchNoise(TorchDispatchMode):
             self.release(answer)  # noise around a mean is a sum with data
         return answer
 
-    def _indices(self, unit: Any, state: bytes) -> Any:
+    def sample(self, law: str, family: Any, plain: Any, shape: Any = ()) -> Tensor:
+        """Return `loc + scale * z` with new draws of a law for a distribution that has both; plain numbers if none is secret."""
+        if not self._is_secret(None):
+            return plain(family, shape)  # type: ignore[no-any-return]
+        state = bytes(torch.default_generator.get_state().numpy())
+        with _disable_current_modes(), torch.no_grad():
+            standard = type(family)(torch.zeros_like(family.loc), torch.ones_like(family.scale), validate_args=False)
+            unit = plain(standard, shape).contiguous()
+        index = self._indices(_numbers(unit), state, law)
+        self._take_drawn(unit, index)
+        self.attach(unit, NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], np.ones((*index.shape, 1))))
+        return family.loc + family.scale * unit  # type: ignore[no-any-return]
+
+    def _take_drawn(self, item: Tensor, index: Any, centre: Any = 0.0, deviation: Any = 1.0) -> None:
+        """Write the draws of a path far out, or of chosen ones, into a tensor."""
+        recording = self.recording
+        if recording.spread != 1.0 or recording.chosen or recording.lean is not None:
+            with _disable_current_modes(), torch.no_grad():
+                item.detach().copy_(torch.from_numpy(np.asarray(centre + deviation * recording.draws[index])))
+
+    def _indices(self, unit: Any, state: bytes, law: str) -> Any:
         """Return the base draws of numbers: those of before, if the generator was in that state before."""
         values, index = self._states.get(state, (unit.ravel()[:0], np.zeros(0, dtype=np.int64)))
         size = min(len(values), unit.size)
@@ -193,7 +218,7 @@ class TorchNoise(TorchDispatchMode):
         count = int(np.argmax(differs)) if differs.any() else size
         if size and not count:
             self.recording.gaps.append("numbers of a generator that was in the same state before")
-        fresh = self.recording.draw("normal", unit.ravel()[count:])
+        fresh = self.recording.draw(law, unit.ravel()[count:])
         index = np.concatenate([index[:count], fresh])
         if len(index) > len(values) or not count:
             self._states[state] = unit.ravel(), index
@@ -304,6 +329,8 @@ class _RawReads(TorchFunctionMode):
         self._noise = noise
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.item and (form := self._noise.noise(args[0])) is not None and not form.value.any():
+            return form.reshape(-1)[0].scalar()
         if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
             self._noise.release(args[0])
         if func in _MAKERS and args and isinstance(args[0], NoisyArray):
@@ -324,6 +351,21 @@ class _RawReads(TorchFunctionMode):
         return answer
 
 
+@contextlib.contextmanager
+def _families(noise: TorchNoise) -> Iterator[None]:
+    """Follow distributions that torch makes of uniform numbers; the others draw by operations with a law."""
+    with contextlib.ExitStack() as stack:
+        for family, law in ((torch.distributions.Laplace, "laplace"), (torch.distributions.Gumbel, "gumbel")):
+            plain = family.rsample
+
+            def rsample(self: Any, shape: Any = (), law: str = law, plain: Any = plain) -> Tensor:
+                return noise.sample(law, self, plain, shape)
+
+            stack.enter_context(mock.patch.object(family, "rsample", rsample))
+            stack.enter_context(mock.patch.object(family, "sample", torch.no_grad()(rsample)))
+        yield
+
+
 def _uncompiled() -> Any:
     """Return a context in which compiled functions run as written; the compiler is loaded on its first use."""
     if "torch._dynamo" in sys.modules:
@@ -339,7 +381,8 @@ def follow(recording: Recording) -> Iterator[TorchNoise]:
     mode = TorchNoise(recording)
     with torch.random.fork_rng(devices=[]), _uncompiled():
         torch.default_generator.manual_seed(_SEED + recording.seed)
-        with mode, _RawReads(mode) as reads, mock.patch.object(torch, "from_numpy", reads.take_over_array):
+        reads = _RawReads(mode)
+        with mode, reads, _families(mode), mock.patch.object(torch, "from_numpy", reads.take_over_array):
             yield mode
 
 

@@ -14,7 +14,7 @@ from audit.replays.noisy import NoisyArray, lift
 Arguments = dict[str, Any]
 NORMALS = frozenset(("normal", "randn", "randn_like", "normal_functional"))
 COINS = frozenset(
-    """rand rand_like uniform bernoulli randperm randint randint_like random multinomial exponential geometric cauchy log_normal
+    """rand rand_like uniform bernoulli randperm randint randint_like random multinomial geometric cauchy log_normal
     poisson binomial native_dropout""".split()  # noqa: SIM905
 )
 NOT_READ = frozenset(
@@ -143,7 +143,7 @@ def _masked_fill(a: Arguments) -> Any:
 
 def _join(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
     def join(a: Arguments) -> Any:
-        parts = [part for part in a["tensors"] if part is None or part.ndim > 0]
+        parts = [part for part in a["tensors"] if part is None or function is np.stack or part.shape != (0,)]
         return None if any(part is None for part in parts) else function(parts, axis=a.get("dim", 0))
 
     return join

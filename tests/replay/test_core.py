@@ -341,3 +341,21 @@ def test_sorted_numbers_do_not_tell_which_was_released_for_which() -> None:
         return sorted(pair)
 
     assert replay(program, epsilon=1.0).verdict is not ReplayVerdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        lambda t: torch.distributions.Laplace(0 * t, t).sample(),
+        lambda t: torch.distributions.Laplace(0 * t, t).rsample((1,)).item(),
+        lambda t: (
+            torch.stack([torch.distributions.Exponential(1 / t).sample() for _ in range(2)]) @ (t / t).new_tensor([1, -1])
+        ),
+        lambda t: torch.distributions.Gumbel(0 * t, t).sample() - torch.distributions.Gumbel(0 * t, t).sample(),
+    ],
+)
+def test_noise_of_torch_distributions_costs_what_that_of_numpy_does(noise: Any) -> None:
+    scale = torch.tensor(12.0, dtype=torch.float64)
+    result = replay(lambda d: torch.as_tensor(clip(d)).sum() + noise(scale))
+    assert result.verdict is ReplayVerdict.PROVED, result.reason
+    assert result.loss == pytest.approx(replay(lambda d, rng: clip(d).sum() + rng.laplace(0, 12)).loss, abs=1e-12)

@@ -56,6 +56,11 @@ def _exact_after_a_rare_release(d: Any, rng: Any) -> list[float]:
     return [count, float(clip(d).sum() + (0.0 if count > 40 else rng.laplace(0, 20)))]
 
 
+def _exact_after_a_rare_laplace(d: Any) -> list[Any]:
+    count = float(len(d) + torch.distributions.Laplace(0.0, 2.0).sample())
+    return [count, clip(d).sum() + (0.0 if count > 40 else torch.distributions.Laplace(0.0, 20.0).sample())]
+
+
 def _compared_value(d: Any, rng: Any) -> Any:
     """Releases the noisy count that crossed the threshold: late crossings cost more than the plain runs show."""
     threshold = 5 + rng.laplace(0, 2)
@@ -243,6 +248,8 @@ WRONG: dict[str, Callable[[Any, Any], Any]] = {
         d, r, len(f"{r.exponential():.0f}") > 1 and str(r.exponential())[:2] == "27"
     ),
     "beyond thirty scales": lambda d, r: _beside(d, r, r.exponential() > 35),
+    "records picked by random.choices": lambda d, r: (_noisy(d, r), random.choices([*d, 0.0])),
+    "exact after a rare release of torch": lambda d, r: _exact_after_a_rare_laplace(d),
     "a public sequence of seeds": lambda d, r: _of_a_seed(np.random.SeedSequence(2**127 - 1), d),
     "a seed of the data": lambda d, r: _of_a_seed(np.random.PCG64(_digest(d)), d),
 }
