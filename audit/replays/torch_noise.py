@@ -75,10 +75,8 @@ class TorchNoise(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         base = name.removesuffix("_") if not name.startswith("__") else name
-        if base in NORMALS:
+        if base in NORMALS or base == "exponential":
             return self._draw(func, args, kwargs)
-        if base == "exponential":
-            return self._draw(func, args, kwargs, base)
         if base in COINS:
             return self._toss(func, args, kwargs)
         if not self._shadows or base in NOT_READ or func.is_view:
@@ -159,12 +157,13 @@ class TorchNoise(TorchDispatchMode):
                 answers.append(method(*positional, **arguments))
         return None if base.endswith("_") else answers
 
-    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], law: str = "normal") -> Any:
+    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
         if not self._is_secret(by_name.get("generator")):
             return self._follow("", func, args, kwargs)
         standard = "randn" in func._schema.name
         mean, std = (0.0, 1.0) if standard else (by_name.get("mean", 0.0), by_name.get("std", 1.0))
+        law = "exponential" if "exponential" in func._schema.name else "normal"
         if law == "exponential":
             std = 1.0 / by_name.get("lambd", 1.0)
         if isinstance(std, Tensor):
@@ -178,7 +177,7 @@ class TorchNoise(TorchDispatchMode):
         with np.errstate(all="ignore"):
             unit = np.where(np.asarray(deviation) == 0, 0.0, (_numbers(answer) - centre) / deviation)
         index = self._indices(unit, state, law)
-        self._take_drawn(answer, index, centre, deviation)
+        self._write_draws(answer, index, centre, deviation)
         weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
         noise = NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], weight)
         if isinstance(mean_form, NoisyArray):
@@ -191,20 +190,20 @@ class TorchNoise(TorchDispatchMode):
         return answer
 
     def sample(self, law: str, family: Any, plain: Any, shape: Any = ()) -> Tensor:
-        """Return `loc + scale * z` with new draws of a law for a distribution that has both; plain numbers if none is secret."""
-        if not self._is_secret(None):
+        """Return `loc + scale * z` with new draws of a law for a distribution that has both."""
+        if not self._is_secret(None):  # numbers that everybody knows
             return plain(family, shape)  # type: ignore[no-any-return]
         state = bytes(torch.default_generator.get_state().numpy())
         with _disable_current_modes(), torch.no_grad():
             standard = type(family)(torch.zeros_like(family.loc), torch.ones_like(family.scale), validate_args=False)
             unit = plain(standard, shape).contiguous()
         index = self._indices(_numbers(unit), state, law)
-        self._take_drawn(unit, index)
+        self._write_draws(unit, index)
         self.attach(unit, NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], np.ones((*index.shape, 1))))
         return family.loc + family.scale * unit  # type: ignore[no-any-return]
 
-    def _take_drawn(self, item: Tensor, index: Any, centre: Any = 0.0, deviation: Any = 1.0) -> None:
-        """Write the draws of a path far out, or of chosen ones, into a tensor."""
+    def _write_draws(self, item: Tensor, index: Any, centre: Any = 0.0, deviation: Any = 1.0) -> None:
+        """Write draws of a path far out, or chosen ones, into a tensor."""
         recording = self.recording
         if recording.spread != 1.0 or recording.chosen or recording.lean is not None:
             with _disable_current_modes(), torch.no_grad():
