@@ -9,6 +9,7 @@ import pytest
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.data.load import STANDARDISATION, load
+from audit.data.readers._embedded import BreastCancer, Digits
 
 SEED = Seed(11)
 
@@ -42,6 +43,17 @@ def test_the_split_depends_on_the_seed_and_on_nothing_else():
     assert np.array_equal(item.pool_index, same.pool_index)
     assert not np.array_equal(item.pool_index, peer.pool_index)
     assert item.sha256 == peer.sha256
+
+
+def test_embedded_sets_are_those_of_the_library(monkeypatch):
+    from sklearn.datasets import load_breast_cancer
+
+    known, read = load_breast_cancer(), BreastCancer().read()
+    assert np.array_equal(read.main.inputs, known.data)
+    assert np.array_equal(read.main.labels, known.target)
+    monkeypatch.setattr("audit.data.readers._embedded.find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"sklearn/datasets/data/digits\.csv\.gz cannot be read .*; install scikit-learn"):
+        Digits().read()
 
 
 def test_breast_cancer_is_scaled_by_constants_whatever_the_split():

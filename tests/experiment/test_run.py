@@ -33,9 +33,11 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the command in its own process."""
     folder = tmp_path_factory.mktemp("run") / "done"
-    line = [sys.executable, "-m", "audit", *arguments(config, folder)]
+    code = "import sys; from audit.cli.app import answer; status = answer(sys.argv[1:]); print('pandas' in sys.modules); exit(status)"
+    line = [sys.executable, "-c", code, *arguments(config, folder)]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False, timeout=300)
     assert done.returncode in (0, 3), done.stderr
+    assert done.stdout.endswith("False\n"), "a run imports pandas, which takes half a second"
     return folder
 
 

@@ -1,11 +1,34 @@
 """Data inside scikit-learn, for quick starts without a download."""
 
+import gzip
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from audit.core.data import Array
+from audit.core.errors import DataError
 from audit.data.source import Part, Scaling, Source, array_sha256, class_labels
+
+
+def _read_table(name: str, header_rows: int = 0) -> tuple[Array, Array]:
+    """Return inputs and labels of a file of scikit-learn's, without importing it, which takes most of a second.
+
+    Raises:
+        DataError: the file is not where scikit-learn keeps it.
+    """
+    package = find_spec("sklearn")
+    places = package.submodule_search_locations if package is not None else None
+    file = Path(*(places or ["sklearn"])[:1], "datasets", "data", name)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error}); install scikit-learn as constraints.txt pins it") from error
+    lines = (gzip.decompress(content) if name.endswith(".gz") else content).decode().splitlines()
+    table = np.loadtxt(lines[header_rows:], delimiter=",")
+    return table[:, :-1], table[:, -1].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +39,8 @@ class Digits:
 
     def read(self) -> Source:
         """The whole set; no test its own part."""
-        from sklearn.datasets import load_digits
-
-        bunch = load_digits()
-        images, labels = np.asarray(bunch.images), np.asarray(bunch.target)
+        inputs, labels = _read_table("digits.csv.gz")
+        images = inputs.reshape(-1, 8, 8)
         return Source(
             origin="UCI optical recognition of handwritten digits (test part), embedded in scikit-learn; divided by 16",
             sha256=array_sha256(images, labels),
@@ -44,10 +65,7 @@ class BreastCancer:
 
     def read(self) -> Source:
         """The whole set; no test its own part."""
-        from sklearn.datasets import load_breast_cancer
-
-        bunch = load_breast_cancer()
-        inputs, labels = np.asarray(bunch.data), np.asarray(bunch.target)
+        inputs, labels = _read_table("breast_cancer.csv", header_rows=1)
         half = np.array(_MEAN_LIMITS + _ERROR_LIMITS + _WORST_LIMITS) / 2
         return Source(
             origin="UCI breast cancer Wisconsin (diagnostic), embedded in scikit-learn; scaled by round public limits",

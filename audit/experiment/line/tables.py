@@ -6,37 +6,45 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
+import pyarrow
+import pyarrow.parquet
 
+from audit.core.data import Array
 from audit.core.results import AuditReport
 from audit.experiment.line.game import GameOutcome
-
-_COLUMNS = {"mechanism": str, "game": str, "attack": str, "run": int, "canary": int, "score": float, "member": bool}
 
 
 def scores_parquet(report: AuditReport, outcomes: Sequence[GameOutcome]) -> bytes:
     """Every score: mechanism, game, attack, run, canary, score, member. Holds the coins: for internal use."""
+    words, whole = pyarrow.large_string(), pyarrow.int64()
+    columns = {"mechanism": words, "game": words, "attack": words, "run": whole, "canary": whole}
+    schema = pyarrow.schema({**columns, "score": pyarrow.float64(), "member": pyarrow.bool_()})
     owners = [(result.name, game) for result in report.mechanisms for game in result.games]
-    frames = [pd.DataFrame({name: np.empty(0, kind) for name, kind in _COLUMNS.items()})]
+    tables = []
     for (mechanism, game), outcome in zip(owners, outcomes, strict=True):
         for scores in outcome.scores:
-            count = len(scores.values) // game.game.runs
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "mechanism": mechanism,
-                        "game": game.name,
-                        "attack": scores.attack,
-                        "run": np.repeat(np.arange(game.game.runs), count),
-                        "canary": np.tile(np.arange(count), game.game.runs),
-                        "score": scores.values,
-                        "member": scores.included,
-                    }
-                )
-            )
+            runs, rows = game.game.runs, len(scores.values)
+            count = rows // runs
+            names = [_repeat(name, rows) for name in (mechanism, game.name, scores.attack)]
+            places = np.repeat(np.arange(runs), count), np.tile(np.arange(count), runs)
+            numbers = map(_column, (*places, scores.values.astype(np.float64), scores.included))
+            tables.append(pyarrow.table([*names, *numbers], schema=schema))
     buffer = io.BytesIO()
-    pd.concat(frames[1:] or frames, ignore_index=True).to_parquet(buffer, index=False)
+    pyarrow.parquet.write_table(pyarrow.concat_tables(tables or [schema.empty_table()]), buffer)
     return buffer.getvalue()
+
+
+# columns are given to Arrow by their bytes: `pyarrow.array` imports pandas, which takes half a second
+def _repeat(text: str, rows: int) -> pyarrow.Array:
+    content = text.encode()
+    ends = pyarrow.py_buffer(np.arange(rows + 1, dtype=np.int64) * len(content))
+    return pyarrow.Array.from_buffers(pyarrow.large_string(), rows, [None, ends, pyarrow.py_buffer(content * rows)])
+
+
+def _column(values: Array) -> pyarrow.Array:
+    kind = pyarrow.from_numpy_dtype(values.dtype)
+    content = np.packbits(values, bitorder="little") if values.dtype == bool else np.ascontiguousarray(values)
+    return pyarrow.Array.from_buffers(kind, len(values), [None, pyarrow.py_buffer(content)])
 
 
 def environment(report: AuditReport, seconds: float) -> bytes:
