@@ -33,7 +33,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the command in its own process."""
     folder = tmp_path_factory.mktemp("run") / "done"
-    code = "import sys; from audit.cli.app import answer; status = answer(sys.argv[1:]); print('pandas' in sys.modules); exit(status)"
+    code = "import sys; from audit.cli.app import answer; end = answer(sys.argv[1:]); print('pandas' in sys.modules); exit(end)"
     line = [sys.executable, "-c", code, *arguments(config, folder)]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False, timeout=300)
     assert done.returncode in (0, 3), done.stderr
