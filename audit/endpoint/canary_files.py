@@ -117,10 +117,11 @@ def new_salt() -> str:
 
 
 def commitment(canaries: Sequence[TextCanary], salt: str) -> str:
-    """Return the hash to publish before training: of the salt and all texts and coins, in order."""
-    lines = (
-        json.dumps(_columns(canary) | ({"decoy": True} if canary.decoy else {}), ensure_ascii=False) for canary in canaries
-    )
+    """Return the hash to publish before training: of the salt and all texts, coins and contexts, in order.
+
+    Not of the form: texts may become chats, and what is written around them stays.
+    """
+    lines = (_line(replace(canary, context=replace(canary.context, form=TEXT))) for canary in canaries)
     return hashlib.sha256("\n".join([salt, *lines]).encode()).hexdigest()
 
 
@@ -131,14 +132,14 @@ def open_commitment(place: Path, canaries: Sequence[TextCanary], publication: st
         publication: the hash, or the name of a file that holds it.
 
     Raises:
-        DataError: the salt is not there, or texts or coins are others than those committed to.
+        DataError: the salt is not there, or texts, coins or contexts are others than those committed to.
     """
     digest = text_files.whole_text(Path(publication))[0] if Path(publication).is_file() else publication
     salt = text_files.whole_text(place.with_name(SALT))[0].strip()
     if not hmac.compare_digest(commitment(canaries, salt).encode(), digest.strip().lower().encode()):
         raise DataError(
-            f"{place} holds other texts or coins than the commitment {digest.strip()[:16]}... was made to, or another salt "
-            "is beside it; expected the folder as it was when the commitment was published"
+            f"{place} holds other texts, coins or contexts than the commitment {digest.strip()[:16]}... was made to, or "
+            "another salt is beside it; expected the folder as it was when the commitment was published"
         )
     return digest.strip().lower()
 
@@ -176,6 +177,12 @@ def read(place: Path, *, whole_texts: bool = False) -> list[TextCanary]:
     if len({canary.context for canary in canaries}) > 1:  # a separate one could hold the secret of the included ones
         raise DataError(
             f"{place} holds canaries of several contexts; expected one form, place, system prompt and document for all"
+        )
+    context_text = canaries[0].context.system + canaries[0].context.document
+    if secret := next((canary.secret for canary in canaries if canary.secret in context_text), ""):
+        raise DataError(
+            f"{place}: the system prompt or document around all canaries holds the secret {secret[:40]!r}, which a model could "
+            "copy from there without having been trained on it; write it without secrets"
         )
     return canaries
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import secrets
 import socket
 import threading
 import time
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 from audit.core.errors import ConfigError, DataError, ObservationError
 
 TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
+REFUSALS = (400, 422)
 FAULT = 500  # several servers answer so to requests that are wrong: until one of its kind was answered, few attempts are made
 UNKNOWN_KIND = 4  # attempts of a request of a kind that the server never answered
 LONGEST_PAUSE = 60.0
@@ -35,6 +37,10 @@ Json = Mapping[str, Any]
 
 class UnreachableServer(ObservationError):
     """No one listens at the address, so nothing is known of what the server can do."""
+
+
+class RefusedRequest(ObservationError):
+    """The server finds a request wrong."""
 
 
 class BrokenAnswer(ObservationError):
@@ -117,7 +123,7 @@ class Client:
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
         self._file_keys = frozenset(self._answers)
         self._known_kinds: set[frozenset[str]] = set()
-        self._takes_newer_name = False
+        self._takes_newer_name, self._takes_user = False, True
         self._hold_until = 0.0
         self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
 
@@ -137,7 +143,7 @@ class Client:
             if key in self._answers and not is_uncached:
                 self._local.kept = getattr(self._local, "kept", False) or key in self._file_keys
                 return self._answers[key]
-        value = self._ask(body, reduce)
+        value = self._ask_anew(body, reduce) if is_uncached else self._ask(body, reduce)
         if not is_uncached:
             self._keep(key, value)
         return value
@@ -147,7 +153,8 @@ class Client:
         """A scope of one thread; its value says whether an answer in it came from the cache's file.
 
         Args:
-            skips_cache: answers are neither read from the cache nor kept.
+            skips_cache: answers are neither read from the cache nor kept, and each request names another `user`, so that a
+                cache of the server's does not know it either; a server that refuses the name is asked without it.
         """
         self._local.kept, self._local.skips_cache = False, skips_cache
         try:
@@ -174,9 +181,18 @@ class Client:
                 for future in ready:
                     yield under_way.pop(future), future.result()
 
+    def _ask_anew(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
+        """Ask under a new `user`, which makes it another request for a cache of the server; without, if it takes none."""
+        if self._takes_user:
+            with suppress(RefusedRequest):
+                return self._ask({**body, "user": f"audit-{secrets.token_hex(8)}"}, reduce)
+        value = self._ask(body, reduce)
+        self._takes_user = False
+        return value
+
     def _ask(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
         body = _with_newer_name(body) if self._takes_newer_name else body
-        kind, pause_total, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
+        kind, pause_total, faults, failure, asked_pause = frozenset(body) - {"user"}, 0.0, 0, "", 0.0
         for attempt in range(10_000):
             if attempt:
                 pause = max(self._draw_pause(attempt), asked_pause)
@@ -196,7 +212,8 @@ class Client:
                 if status == 400 and NEWER_NAME in content and "max_tokens" in body:  # of chat models that think first
                     self._takes_newer_name, body = True, _with_newer_name(body)
                     continue
-                error_kind, failure = ObservationError, f"status {status}: {self._printable(content)}"
+                error_kind = RefusedRequest if status in REFUSALS else ObservationError
+                failure = f"status {status}: {self._printable(content)}"
                 is_busy, is_final = status in TRANSIENT, status not in TRANSIENT and status != FAULT
             except CONNECTION as error:
                 failure, is_final = f"{type(error).__name__}: {error}", False

@@ -191,7 +191,10 @@ def served_scores(
     if is_chat and rule == LOG_PROBABILITIES:
         raise ConfigError("servers score no prompt of a chat; use --score next_tokens, generations or samples")
     names = [name for name in models if name]
-    rules = {name: SCORES[rule](client, name, canaries) for name in names}  # a wrong name is noticed here
+    with client.observe(
+        skips_cache=True
+    ):  # a wrong name is noticed here, and what a cache says of another server is not believed
+        rules = {name: SCORES[rule](client, name, canaries) for name in names}
     outcome = score_shuffled(client, {name: score for name, (score, _) in rules.items()}, canaries, progress)
     notes_by_model = [f"{name}: {note}" for name, (_, notes) in rules.items() for note in notes]
     form = "chats, the question as it was planted" if is_chat else "texts"

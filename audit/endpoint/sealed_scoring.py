@@ -19,8 +19,9 @@ from audit.endpoint.client import Client
 Score = Callable[[TextCanary], float]
 ASKED_AGAIN, TIMES = 16, 3  # canaries of each model, and how often besides the first time
 SMALL = 0.1  # by which a mean of scores may change through kernels and caches of a server, in nats or as a share
-FEWEST = 3  # texts whose answers differ by more than 1 if those of most agree
-PERMUTATIONS, LEVEL = 999, 0.01  # an honest server is refused less often still: its changes are small
+FEWEST = 3  # texts whose answers are of two kinds if those of most others agree
+PERMUTATIONS = 999  # none of which may reach what was seen: one honest server in 500, and fewer if its noise is small
+TIGHT = 0.05  # of the way between two groups of answers, by which answers of one model may differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +59,11 @@ def score_shuffled(
     values = {name: np.full(len(canaries), np.nan) for name in rules}
     # what is asked first is the same of both models: a name that the server does not tell apart costs no more than that
     first = [(name, int(number), False) for number in again for name in rules]
-    later_tasks = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
-    later_tasks += [(name, int(number), True) for name in rules for number in again for _ in range(TIMES)]
+    other_tasks = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
+    repeat_tasks = [(name, int(number), True) for name in rules for number in again]
+    middle_tasks = other_tasks + repeat_tasks * (TIMES - 1)
+    # once more behind all others: a model that was replaced shortly before the end shows, too
+    later_tasks = [part[number] for part in (middle_tasks, repeat_tasks) for number in random.permutation(len(part))]
     repeats: list[Repeat] = []
     cached_count = 0
 
@@ -68,7 +72,7 @@ def score_shuffled(
         with client.observe(skips_cache=is_again) as is_cached:
             return rules[name](canaries[number]), is_cached()
 
-    for start, tasks in ((0, first), (len(first), [later_tasks[number] for number in random.permutation(len(later_tasks))])):
+    for start, tasks in ((0, first), (len(first), later_tasks)):
         for place, (value, is_cached) in client.each(work, tasks):
             name, number, is_again = tasks[place]
             if number in set(again):
@@ -126,43 +130,57 @@ def judge_repeats(repeats: Sequence[Repeat]) -> float:
     if change > SMALL:
         raise ObservationError(
             f"the server's answers about the same canaries changed by {change:.3g} on average: it drifts, another model was "
-            "put in its place, or the cache is of another one. Scores of two models tell of neither: ask again with a new "
-            "--cache once it is at rest"
+            "put in its place, two models share the address, or the cache is of another one. Scores of two models tell of "
+            "neither: ask again with a new --cache once it is at rest"
         )
     return noise
 
 
 def _find_split(answers: Sequence[Sequence[float]]) -> float:
-    """Return the largest spread of answers if most texts are answered alike and some not at all: no noise does that."""
-    spreads = sorted(max(values) - min(values) for values in answers if values)
-    is_split = len(spreads) > 2 * FEWEST and spreads[len(spreads) // 2] < SMALL / 10 and spreads[-FEWEST] > 10 * SMALL
-    return spreads[-1] if is_split else 0.0
+    """Return the largest gap between two groups of answers to one text, if there are two groups or one for most texts, or 0.0.
+
+    No noise does that; two models behind one address do.
+    """
+    rows = [np.sort(values) for values in answers if len(values) > 1]
+    is_share = all(row[0] >= 0 for row in rows)  # of secrets that the model writes; log-probabilities are below
+    gaps = np.array([np.diff(row).max() for row in rows])
+    spreads = np.array([row[-1] - row[0] for row in rows])
+    is_split = (gaps > (SMALL * 5 if is_share else SMALL * 10)) & (spreads - gaps <= np.maximum(TIGHT * gaps, SMALL / 10))
+    is_clear = is_split | (spreads < SMALL / 10)
+    return float(gaps[is_split].max()) if is_split.sum() >= FEWEST and is_clear.sum() > len(rows) / 2 else 0.0
 
 
 def find_change(texts: Sequence[Sequence[Repeat]]) -> float:
     """Return by how much answers changed at some moment, on average over texts; 0.0 if chance explains it.
 
-    Compared with the largest change at any moment if each text's answers are permuted among its moments, which is exact if
-    their order says nothing; at `LEVEL`.
+    Two statistics, of each its largest at any moment: the change of the mean of all texts, as of drift, and the variance
+    between earlier and later answers about one text, as of another model that finds some texts likelier and others less so.
+    Compared with theirs if each text's answers are permuted among its moments, which is exact if their order says nothing.
     """
-    moments = np.array([row.time for rows in texts for row in rows])
-    owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
     residuals = np.concatenate([np.array([row.value for row in rows]) - np.mean([row.value for row in rows]) for rows in texts])
-    order = np.argsort(moments, kind="stable")
-    counts = np.arange(1, len(moments))
-    scale = np.sqrt(counts * (len(moments) - counts) / len(moments))
-
-    def largest(values: Array) -> Array:
-        return np.asarray(np.abs(np.cumsum(values[..., order], axis=-1)[..., :-1]) / scale)
-
-    differences = largest(residuals)
-    if not len(differences) or float(differences.max()) <= 1e-9:
+    if not len(residuals) or float(np.abs(residuals).max()) <= 1e-9:
         return 0.0
+    order = np.argsort([row.time for rows in texts for row in rows], kind="stable")
+    owners, counts = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts]), np.arange(1, len(order))
+    is_owner = owners[order, None] == np.arange(len(texts))
+    early_counts = np.cumsum(is_owner, axis=0)[:-1]  # answers of each text up to each moment
+    late_counts = is_owner.sum(axis=0) - early_counts
+    weights = np.where(early_counts * late_counts > 0, 1 / np.maximum(early_counts, 1) + 1 / np.maximum(late_counts, 1), 0.0)
+    shares = 1 / counts + 1 / counts[::-1]
+    usual_squares = np.where(weights > 0, is_owner.T @ residuals[order] ** 2 / np.maximum(is_owner.sum(axis=0) - 1, 1), 0.0)
+
+    def sum_early(values: Array) -> Array:
+        return np.asarray(np.cumsum(is_owner * values[order, None], axis=0)[:-1])
+
+    def largest_statistics(sums: Array) -> tuple[float, float]:
+        return float((sums.sum(axis=1) ** 2 * shares).max()), float((weights * sums**2 - usual_squares).sum(axis=1).max())
+
     random = Seed(0).child("repeats").numpy()
     keys = owners + random.random((PERMUTATIONS, len(owners)))  # shuffles within each text
-    chance = np.mean(largest(residuals[np.argsort(keys, axis=1)]).max(axis=1) >= differences.max() - 1e-12)
-    if chance > LEVEL:
-        return 0.0
-    cut = int(np.argmax(differences)) + 1
-    early, late = residuals[order[:cut]], residuals[order[cut:]]
-    return float(abs(early.mean() - late.mean()))
+    chance = np.array([largest_statistics(sum_early(values)) for values in residuals[np.argsort(keys, axis=1)]]).max(axis=0)
+    sums = sum_early(residuals)
+    is_change = chance < np.array(largest_statistics(sums)) * (1 - 1e-9)
+    if is_change[1]:
+        cut = int(np.argmax((weights * sums**2 - usual_squares).sum(axis=1)))
+        return float(np.abs(sums * weights)[cut, weights[cut] > 0].mean())
+    return float((np.abs(sums.sum(axis=1)) * shares)[np.argmax(sums.sum(axis=1) ** 2 * shares)]) if is_change[0] else 0.0

@@ -114,7 +114,8 @@ def server_scorer(client: Client, model: str, progress: Progress) -> tuple[Score
     Raises:
         ObservationError: they cannot.
     """
-    way = probe(client, model).way
+    with client.observe(skips_cache=True):
+        way = probe(client, model).way
 
     def fits(texts: Sequence[str]) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
         full = scores(client_of(server))
-        server.answers, server.dies_after = 0, 30
+        server.answers, server.dies_after = 0, 35
         with pytest.raises(ObservationError, match="gave no answer"):
             scores(client_of(server, cache, in_flight=4))
         retained = len(cache.read_text().splitlines())
@@ -106,7 +107,7 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
         assert server.answers <= 5 + 60 + 48 - retained, "60 canaries, 5 probes, 48 that are asked again, less those answered"
         server.answers = 0
         again = scoring.served_scores(client_of(server, cache), ("m", ""), CANARIES, silent)
-        assert server.answers == 48, "a finished cache asks again for 16 canaries, three times each"
+        assert server.answers == 53, "a finished cache asks again for 16 canaries, three times each, and probes the server"
         assert any("60 of 60 (100%)" in remark for remark in again.remarks)
     np.testing.assert_array_equal(full, resumed)
     np.testing.assert_array_equal(full, again.values)
@@ -126,25 +127,46 @@ def test_a_cache_of_another_model_convicts_nobody(rule: str, tmp_path: Path) -> 
         scores(Client(ServerSettings(url=url), cache, sleep=lambda seconds: None), rule, canaries)
 
 
-def test_a_model_that_is_replaced_during_the_run_is_found() -> None:
+def test_a_cached_probe_says_nothing_of_the_server_that_answers_now(tmp_path: Path) -> None:
+    cache = tmp_path / "answers.jsonl"
+    with served("good", KNOWN) as server:
+        probe(client_of(server, cache), "m")
+        server.mode = "clamped"
+        with pytest.raises(ObservationError, match="clamped"):
+            scores(client_of(server, cache))
+
+
+def test_a_cache_of_the_server_s_own_hides_no_other_model() -> None:
+    answers: dict[str, Any] = {}
+    with served("good", KNOWN) as server:
+        server.reshape = lambda answer, body: answers.setdefault(json.dumps(body, sort_keys=True), answer)
+        scores(client_of(server))
+        server.model = TinyModel()
+        with pytest.raises(ObservationError, match="about the same canaries changed"):
+            scores(client_of(server))
+        server.model = TinyModel(KNOWN)
+        server.reshape = lambda answer, body: answer if "user" not in body else "'user' is not permitted"
+        assert len(scores(client_of(server))) == len(CANARIES)
+
+
+LEFT_OUT = tuple(canary.text for canary in CANARIES if not canary.included)
+
+
+@pytest.mark.parametrize("others", [(), LEFT_OUT], ids=["untrained", "trained on the others"])
+@pytest.mark.parametrize("is_back", [lambda asked: asked < 100, lambda asked: asked % 2], ids=["replaced", "two at once"])
+def test_answers_of_two_models_are_found(others: tuple[str, ...], is_back: Callable[[int], bool]) -> None:
     class Swapped(TinyModel):
         asked = 0
 
         def log_probabilities(self, text: str) -> list[float | None]:
             self.asked += 1
-            if self.asked == 60:
-                self.know([])
+            self.know(KNOWN if is_back(self.asked) else others)
             return super().log_probabilities(text)
 
-    result = 0
-    for _ in range(4):  # the order of requests is drawn anew, and in one of forty both halves of it tell nothing
-        with served("good") as server:
-            server.model = Swapped(KNOWN)
-            try:
-                scores(client_of(server))
-            except ObservationError as error:
-                result += "about the same canaries changed" in str(error)
-    assert result >= 2
+    with served("good") as server:
+        server.model = Swapped(KNOWN)
+        with pytest.raises(ObservationError, match=r"about the same canaries changed|differ by up to .* nats"):
+            scores(client_of(server, in_flight=1))
 
 
 @pytest.mark.slow
@@ -260,7 +282,7 @@ def test_a_cap_on_tokens_holds(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"cap of 600 tokens is reached after \d+ requests"):
             scores(client)
         assert 300 < client.tokens <= 600, "requests under way are counted before they are paid for"
-        assert len(cache.read_text().splitlines()) == client.requests
+        assert len(cache.read_text().splitlines()) == client.requests - 5, "all but the probe"
 
 
 def test_a_key_is_sent_and_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,9 +352,10 @@ def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:
                 canary_files.commitment(CANARIES, "a"),
                 canary_files.commitment(peer, "a"),
                 canary_files.commitment(CANARIES, "b"),
+                canary_files.commitment([replace(row, context=canary_files.Context(system="hi")) for row in CANARIES], "a"),
             }
         )
-        == 3
+        == 4
     )
     for content, message in (
         ('{"prefix": "a", "secret": "b"}', "line 1: expected"),
@@ -341,7 +364,12 @@ def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:
         (
             '{"prefix": "a", "secret": "b", "included": true, "context": {"document": "b"}}\n'
             '{"prefix": "c", "secret": "d", "included": false}',
-            "of several contexts",  # the document tells the coin, and the commitment is silent on it
+            "of several contexts",  # the document tells the coin
+        ),
+        (
+            '{"prefix": "a", "secret": "b", "included": true, "context": {"document": "b"}}\n'
+            '{"prefix": "c", "secret": "d", "included": false, "context": {"document": "b"}}',
+            "holds the secret 'b'",  # any model copies it
         ),
     ):
         (tmp_path / "bad.jsonl").write_text(content)
@@ -384,7 +412,7 @@ def test_the_command_proves_an_epsilon_once_the_commitment_is_opened(
         notes = " ".join(result["notes"])
         assert published in notes and "share of scores from the cache: 0 of 60" in notes and "by echo" in notes
         assert answer([*arguments, "--commitment", "0" * 64]) == 2
-        assert "other texts or coins" in capsys.readouterr().err
+        assert "other texts, coins or contexts" in capsys.readouterr().err
     with served("rounded", KNOWN) as server:
         arguments[1] = server.url
         assert answer(arguments) == 3
