@@ -155,10 +155,14 @@ def tensor_sizes(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> t
     >>> tensor_sizes({"kind": "logistic"}, (64,), 10)
     (640, 10)
     """
-    with (
-        nullcontext() if is_foreign(spec) else torch.device("meta")
-    ):  # our own architectures are counted without memory for them
+    if is_foreign(spec):
         module = initialise_model(spec, input_shape, classes, Seed(0))
+    else:
+        try:
+            with torch.device("meta"):  # our own architectures are counted without memory for them
+                module = initialise_model(spec, input_shape, classes, Seed(0))
+        except (OverflowError, RuntimeError) as error:
+            raise ConfigError(f"model.{spec['kind']} has more weights than torch can count; choose a smaller model") from error
     return tuple(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 

@@ -78,6 +78,11 @@ def test_tables_models_and_data_that_never_end(tiny: Path, capsys: pytest.Captur
 
 SIZES = {
     "one layer": ("model.hidden=[1000000000]", "one model while it trains would take"),
+    "a layer that torch cannot count": (
+        "model.hidden=[9223372036854775807]",
+        "model.mlp has more weights than torch can count",
+    ),
+    "a layer beyond 64 bits": (f"model.hidden=[{10**30}]", "model.mlp has more weights than torch can count"),
     "two layers": ("model.hidden=[400000, 400000]", "one model while it trains would take"),
     "runs": ("games.outside.runs=100000000", "trains 100,000,004 models"),
     "references": ("games.outside.references=99000000", "the coins of all models would take"),

@@ -53,6 +53,7 @@ def test_built_in_models(spec: dict, shape: tuple[int, ...], classes: int, param
         ({}, "name one of cnn, logistic"),
         ({"kind": "mlp", "hiden": [4]}, "unknown key 'hiden'. Did you mean 'hidden'"),
         ({"kind": "mlp", "hidden": [0]}, "at least 1"),
+        ({"kind": "transformer", "vocabulary": 9, "depth": 10**6}, "depth is 1000000; expected at most 4,096"),
         ({"kind": "mlp", "hidden": 64}, "list of widths"),
         ({"kind": "mlp", "activation": "rleu"}, "Did you mean 'relu'"),
         ({"kind": "cnn"}, "expected images"),

@@ -10,6 +10,7 @@ from torch import nn
 from audit.core.errors import ConfigError
 from audit.plugins import hint
 
+DEEPEST = 4096  # each layer is made, even to count its weights
 # How the options of architectures are checked.
 Shape = tuple[int, ...]
 ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
@@ -69,6 +70,8 @@ def whole(kind: str, **values: int) -> None:
     for name, value in values.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"model.{kind}.{name} is {value!r}; expected a whole number of at least 1")
+        if name == "depth" and value > DEEPEST:
+            raise ConfigError(f"model.{kind}.depth is {value}; expected at most {DEEPEST:,}")
 
 
 def divides(heads: int, width: int, kind: str) -> None:

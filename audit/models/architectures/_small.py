@@ -189,7 +189,7 @@ class WideResnet:
             raise ConfigError(
                 f"model.wide_resnet.depth is {depth!r}; expected 6 n + 4 with n of at least 1: 10, 16, 22, 28, ..."
             )
-        whole("wide_resnet", widen=self.widen, groups=self.groups)
+        whole("wide_resnet", depth=depth, widen=self.widen, groups=self.groups)
         layers: list[nn.Module] = [nn.Conv2d(planes, 16, 3, padding=1, bias=False)]
         planes = 16
         for stage, width in enumerate((16 * self.widen, 32 * self.widen, 64 * self.widen)):
