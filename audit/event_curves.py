@@ -89,7 +89,12 @@ class DpSgdCurves:
 
     @property
     def without_noise(self) -> TradeoffCurve | None:
-        """The curve of a record that takes part at least once, or never."""
+        """The curve of a record that takes part at least once, or never.
+
+        >>> twice = DpSgdCurves(noise_multiplier=1.0, sample_rate=0.5, steps=2)
+        >>> float(twice.without_noise.tpr(0.0)), DpSgdCurves(noise_multiplier=1.0, sample_rate=1.0, steps=2).without_noise
+        (0.75, None)
+        """
         rate = -math.expm1(self.steps * math.log1p(-self.sample_rate)) if self.sample_rate < 1 else 1.0
         return taking_part(rate) if rate < 1 else None
 
