@@ -10,10 +10,11 @@ import pytest
 
 import audit
 from audit import plugins
-from audit.bounds import claim_test, power
+from audit.bounds import claim_test, group_privacy, power
 from audit.bounds import simulation as certificates
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
 from audit.core.errors import AssumptionError, ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
@@ -370,3 +371,9 @@ def test_an_error_rate_in_place_of_a_confidence_is_questioned() -> None:
     with pytest.raises(ConfigError, match="confidence"):
         audit.certify(delta=1e-5, confidence=0.05)
     assert audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, confidence=0.5).epsilon > 0
+
+
+def test_a_claim_for_a_group_asserts_no_family() -> None:
+    claim = Claim(epsilon=0.5, delta=0.0, adjacency=Adjacency.ADD_REMOVE, unit="example", source="a test", family="dp_sgd")
+    several = group_privacy.claim(claim, 3)
+    assert (several.epsilon, several.family, several.unit) == (pytest.approx(1.5), None, "group of 3")

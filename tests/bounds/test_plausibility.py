@@ -168,3 +168,11 @@ def test_trying_seeds_on_tied_scores_of_nothing_keeps_five_per_cent(game: str) -
         members, nonmembers = draw.integers(0, 3, 50), draw.integers(0, 3, 50)
         alarms += max(bound_scores(members, nonmembers, game, seed=seed).epsilon for seed in range(10)) > 0
     assert alarms <= 9  # a binomial of 60 at 5 % exceeds that one time in a thousand
+
+
+def test_neighbours_are_remarked_on_from_one_in_a_billion_on() -> None:
+    draw = np.random.default_rng(0)
+    values = draw.normal(size=80)
+    for place in range(1, 80):
+        values[place] += 0.75 * values[place - 1]
+    assert "(6.5 standard errors)" in plausibility._neighbours(values, np.ones(80, bool))  # chance gives 6e-11

@@ -170,3 +170,9 @@ def test_an_attack_with_one_side_only_is_refused_in_words() -> None:
         one_sided = replace(drawn(4, 0.0), included=included)
         with pytest.raises(DataError, match="nonmember scores; it needs at least one of each"):
             figures.attack_result(one_sided, confidence=0.95)
+
+
+def test_the_control_allows_the_false_alarms_of_all_its_estimators() -> None:
+    estimators = [plugins.build("audit.bounds.estimators", {"kind": "one_run"})] * 4
+    result = control.negative_control(drawn(300, 0.0), estimators, delta=1e-5, confidence=0.95, seed=Seed(4))
+    assert result.allowed == control.make_control(0, 0.2).allowed > control.make_control(0, 0.05).allowed

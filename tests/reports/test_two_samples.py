@@ -80,3 +80,9 @@ def test_figures_without_any_spread_and_equal_figures() -> None:
     assert p_value(point, Measured(value=0.6, lower=0.6, upper=0.6, confidence=0.95)) == 0.0
     assert means_p_value((0.5, 0.6), (0.0, 0.0), (8, 8)) == 0.0 and means_p_value((0.5, 0.5), (0.1, 0.1), (8, 8)) == 1.0
     assert holm([]) == []
+
+
+def test_means_are_judged_by_the_freedom_of_the_smaller_side() -> None:
+    statistic = 0.3 / math.hypot(0.1 / math.sqrt(4), 0.4 / math.sqrt(40))
+    assert means_p_value((1.0, 1.3), (0.1, 0.4), (4, 40)) == pytest.approx(2 * stats.t.sf(statistic, 3))
+    assert means_p_value((1.0, 9.0), (0.1, 0.1), (3, 40)) == 1.0

@@ -122,3 +122,11 @@ def test_unusable_scores_are_named() -> None:
         roc.auc(np.ones(3), np.array([]))
     with pytest.raises(ValueError, match="NaN"):
         roc.curve(np.array([np.nan]), np.ones(2))
+
+
+def test_the_smaller_side_decides_how_wide_the_limits_of_an_auc_are() -> None:
+    few, many = np.arange(0.0, 8.0, 2.0), np.linspace(0.5, 5.5, 600)
+    low, high = roc.auc_interval(few, many, 0.95)
+    below, above = roc.auc_interval(np.arange(4.0), np.arange(4.0), 0.95)  # an AUC of 1/2 of four a side
+    assert roc.auc(few, many) == pytest.approx(0.5, abs=0.02)
+    assert low == pytest.approx(below, abs=0.05) and high == pytest.approx(above, abs=0.05)
