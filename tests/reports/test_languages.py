@@ -18,13 +18,14 @@ from fontTools.ttLib import TTFont
 import reports
 from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extraction
 from audit import plugins
+from audit.checks import blind
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.core.preflight import LIKE_SIDES
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
-from audit.experiment.external import dense_answers, external_models, inspected, model_answers
+from audit.experiment.external import canary_scores, dense_answers, external_models, inspected, model_answers
 from audit.experiment.external.input_readings import _readings
 from audit.experiment.line.side_readings import _MOVES
 from audit.mechanisms import federated
@@ -212,6 +213,11 @@ REMARKS = (
     "nonmembers copies of members, rounded, scaled or augmented?",
     inspected.BIASED_NOTE,
     inspected.SPLIT_NOTE,
+    canary_scores.NO_COINS,
+    canary_scores._APART,
+    "Commitment: none.",
+    canary_scores.CoinKnowledge(declared=True).check.value,
+    f"{blind.NOT_RUN.check.item}: {blind.NOT_RUN.check.value}.",
     "Invalid: members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
     "labels, the outputs or the sides are not what they were read as; AUC of the loss 0.318.",
     "Look first: the model is no better on its own training records than always giving the mean: are y and outputs in one "
