@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from audit.step_checks.batches import check_batch, rows
-from audit.step_checks.findings import Finding, PropertyStatus, StepReport, all_findings, note
+from audit.step_checks.findings import Finding, PropertyStatus, StepReport, all_findings, failure, note
 from audit.step_checks.replayed import replay_findings
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
@@ -155,7 +155,23 @@ def run_probes(
     accused = any(finding.check.startswith(SUM_CHECKS) for finding in findings if finding.status is PropertyStatus.FAILED)
     if accused and [finding.status for finding in replays] == [PropertyStatus.PASSED] * 2:
         findings = _read_noisy_sum(bench, findings, probes)
-    return StepReport(name=name, setting=setting, findings=(*replays, *findings), seconds=spent | seconds)
+    return StepReport(
+        name=name, setting=setting, findings=(*replays, *findings, *_less_noise(step, setting)), seconds=spent | seconds
+    )
+
+
+def _less_noise(step: Step, claimed: Setting) -> Iterator[Finding]:
+    """Yield the failure of an optimiser whose own noise multiplier, which checks replace by the claimed one, is below it."""
+    own = getattr(getattr(step, "optimizer", None), "noise_multiplier", None)
+    if isinstance(own, int | float) and own < claimed.noise_multiplier * (1 - 1e-6):
+        yield failure(
+            "noise.variance",
+            f"The optimiser's own noise_multiplier is {own:.6g}, and {claimed.noise_multiplier:.6g} is claimed",
+            fix="make the optimiser with the noise multiplier that is accounted for",
+            witness=None,
+            measurement=float(own),
+            claim=claimed.noise_multiplier,
+        )
 
 
 def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes: Sequence[str]) -> tuple[Finding, ...]:

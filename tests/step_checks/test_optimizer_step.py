@@ -109,6 +109,15 @@ def test_clipping_of_the_batch_is_refuted_whatever_adam_and_weight_decay_do() ->
     assert (optimizer.noise_multiplier, optimizer.max_grad_norm, optimizer.generator) == (1.0, 1.0, None)
 
 
+def test_an_optimiser_with_less_noise_than_claimed_is_refuted_though_checks_replace_its_noise_multiplier() -> None:
+    model = network()
+    optimizer = BatchClipping(model)
+    optimizer.noise_multiplier = 0.5
+    claim = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
+    *_, finding = check_optimizer(model, optimizer, summed, sample(), **claim).failures
+    assert (finding.check, finding.measured, finding.claimed) == ("noise.variance", 0.5, 1.0)
+
+
 def test_what_is_no_optimiser_or_trains_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="step and zero_grad"):
         checked(network(), object())
