@@ -248,6 +248,16 @@ def test_a_class_that_one_side_lacks_is_found():
     assert blind.guard(x[retained], y[retained], member[retained], Seed(0)).has_bias
 
 
+def test_half_of_a_class_missing_on_one_side_is_found():
+    generator = np.random.default_rng(11)
+    centres, y = generator.normal(size=(10, 20)), generator.integers(0, 10, 2800)
+    x = centres[y] + generator.normal(size=(2800, 20))
+    member = generator.permutation(np.arange(2800) < 1400)
+    rows = np.flatnonzero(member & (y == 3))
+    kept = np.delete(np.arange(2800), rows[: len(rows) // 2])
+    assert blind.guard(x[kept], y[kept], member[kept], Seed(11)).has_bias
+
+
 def test_differences_that_no_line_separates_are_found_too():
     generator = np.random.default_rng(1)
     x = generator.normal(size=(800, 3))
