@@ -149,7 +149,7 @@ class InvertingGradients:
     """Cosine distance of gradients with a penalty on total variation that decays over the run, by plain Adam.
 
     A fixed small penalty leaves single targets stuck, a fixed large one blurs all of them; one that decays does neither. The
-    records with the least distance of gradients are kept; the truth is never looked at.
+    records with the least distance of gradients and penalty, at its last weight, are kept; the truth is never looked at.
 
     Attributes:
         iterations: of the optimiser.
@@ -182,16 +182,17 @@ class InvertingGradients:
         records = start.clone().requires_grad_(True)
         optimiser = torch.optim.Adam([records], lr=self.learning_rate * span)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.iterations)
-        best, least_distance = start.clone(), torch.full((targets,), math.inf)
+        best, least = start.clone(), torch.full((targets,), math.inf)
         distance = cosine_distance(released)
         for step in range(self.iterations):
             distances = distance(records)
+            penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
             with torch.no_grad():
                 # before the step, since the distances are those of the records as they are now
-                better = distances.detach() < least_distance
-                best[better], least_distance[better] = records[better].detach(), distances.detach()[better]
+                values = distances + self.variation_end * penalty
+                better = values < least
+                best[better], least[better] = records[better], values[better]
             weight = self.variation * (self.variation_end / self.variation) ** (step / self.iterations)
-            penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
             optimiser.zero_grad()
             # targets share nothing, so one sum gives each its own gradient
             (distances + weight * penalty).sum().backward()  # type: ignore[no-untyped-call]
