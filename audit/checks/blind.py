@@ -166,12 +166,11 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
 
 def _counts(labels: Array, member: Array) -> tuple[float, float]:
     """Return the AUC of the class whose share differs most between the sides, and its p-value times the number of classes."""
-    from scipy.stats import hypergeom
+    from audit.stats.bounds import excess_success
 
     classes, place = np.unique(labels, return_inverse=True)
-    sizes, inside = np.bincount(place), np.bincount(place, weights=member)
-    law = hypergeom(len(member), sizes, int(member.sum()))
-    p_values = 2 * np.minimum(law.cdf(inside), law.sf(inside - 1))
+    sizes, inside = (np.bincount(place, weights=weights).astype(np.float64) for weights in (None, member))
+    p_values = excess_success.side_p_values(inside, sizes, int(member.sum()), len(member))
     worst = int(np.argmin(p_values))
     rates = inside[worst] / member.sum(), (sizes[worst] - inside[worst]) / (~member).sum()
     # no finer than a permutation test, so that between two sure ones the larger AUC is shown

@@ -268,7 +268,6 @@ def refuted(results: dict[str, MechanismResult]) -> set[str]:
 
 MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.count=250")
 NOT_FINITE = ("games.clients.scorers=[model_product]", "games.clients.count=250", "games.clients.canaries=non_finite")
-BESIDE = (*NOT_FINITE[:2], "games.clients.canaries={kind: non_finite, beside: 100}")
 SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
 UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
 RANKS = "games.clients.estimators=[{kind: fdp_rank, statistic: rank}]"
@@ -300,6 +299,13 @@ LENGTHS = (
     "games.clients.count=1",
     "games.clients.runs=60",
     "games.clients.canaries=non_finite",
+    RANKS,
+)
+BESIDE = (
+    "games.clients.scorers=[model_product]",
+    "games.clients.count=1",
+    "games.clients.runs=25",
+    "games.clients.canaries={kind: non_finite, beside: 100}",
     RANKS,
 )
 

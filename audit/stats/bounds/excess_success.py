@@ -80,3 +80,9 @@ def split_tail(matches: Sequence[Array], size: int, repetitions: int, random: np
     observed_lead = lead(first_half)
     hits = sum(lead(random.permutation(first_half)) >= observed_lead for _ in range(repetitions))
     return (1 + hits) / (1 + repetitions)
+
+
+def side_p_values(inside: Array, sizes: Array, side: int, total: int) -> Array:
+    """Return, of each group of `sizes` records, the two-sided p-value of `inside` of them among `side` of `total` at random."""
+    law = stats.hypergeom(total, sizes, side)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(inside), law.sf(inside - 1))))
