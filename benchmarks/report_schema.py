@@ -10,6 +10,7 @@ from typing import Any
 
 from audit.core.access import Access
 from audit.core.results import SCHEMA, AuditReport
+from reports.formats import _messages
 from reports.formats._schema import INFINITIES, TAG, field_types, is_optional, union_members
 
 
@@ -17,20 +18,40 @@ def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of report.json.
 
     >>> schema()["properties"]["schema"]
-    {'const': 'audit-report/1.1'}
+    {'const': 'audit-report/2.0'}
     """
     definitions: dict[str, Any] = {}
     _describe(AuditReport, definitions)
     root = definitions.pop(AuditReport.__name__)
-    root["properties"]["schema"] = {"const": SCHEMA}
+    root["properties"] |= {"schema": {"const": SCHEMA}, _messages.FIELD: _table()}
+    root["required"] = sorted({*root["required"], _messages.FIELD})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA,
         "title": "Privacy audit report",
         "$comment": "The file is canonical: keys sorted, no white space, one final newline. An infinite number is the string "
-        "Infinity or -Infinity; NaN never occurs. Fields may be added within version 1, each with a default.",
+        "Infinity or -Infinity; NaN never occurs. Fields may be added within version 2, each with a default.",
         **root,
         "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _table() -> dict[str, Any]:
+    """The schema of the messages."""
+    entry = {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "values": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["message", "values"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "description": "Each English text of the report that was filled from a message: the message, and the values in place "
+        "of the names in braces. A value may have its own entry.",
+        "additionalProperties": entry,
     }
 
 

@@ -9,6 +9,7 @@ from audit.core import checks
 from audit.core.canaries import Canaries, CanaryRecords, PlantedRecords
 from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
+from audit.core.phrases import join_clauses, phrase
 from audit.core.seeds import Seed
 
 
@@ -178,13 +179,13 @@ class WorstCaseInitialisation:
             words, rows = f"records along directions that {dataset.name} hardly uses", np.full(count, -1)
             records = _pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), kind)
         else:
-            words = f"records held out of {dataset.name} with a wrong label"
+            words = phrase("records held out of {data} with a wrong label", data=dataset.name)
             places = _pool.choose(dataset, count, seed.child("worst case"), kind)
             originals, rows = dataset.pool.take(places), dataset.pool_index[places]
             labels = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), kind)
             records = Records(inputs=originals.inputs, labels=labels)
         return Canaries(
             kind=kind,
-            description=f"{words}; every run starts from weights that fit the other records",
+            description=join_clauses((words, "every run starts from weights that fit the other records")),
             payload=CanaryRecords(records=records, identifiers=rows, fitted_start=self.steps),
         )

@@ -9,6 +9,7 @@ from audit.core import checks
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 
 
@@ -21,7 +22,7 @@ class HeldOut:
         rows = _pool.choose(dataset, count, seed.child("held_out"), "held_out")
         return Canaries(
             kind="held_out",
-            description=f"random records held out of {dataset.name}",
+            description=phrase("random records held out of {data}", data=dataset.name),
             payload=CanaryRecords(records=dataset.pool.take(rows), identifiers=dataset.pool_index[rows]),
         )
 
@@ -41,7 +42,7 @@ class Mislabelled:
         labels = _pool.wrong_labels(dataset, originals.labels, seed.child("mislabelled labels"), "mislabelled")
         return Canaries(
             kind="mislabelled",
-            description=f"records held out of {dataset.name} with a wrong label",
+            description=phrase("records held out of {data} with a wrong label", data=dataset.name),
             payload=CanaryRecords(
                 records=Records(inputs=originals.inputs, labels=labels), identifiers=dataset.pool_index[rows]
             ),
@@ -78,10 +79,11 @@ class Duplicated:
         if self.mislabelled:
             labels = _pool.wrong_labels(dataset, originals.labels, seed.child("duplicated labels"), "duplicated")
             originals = Records(inputs=originals.inputs, labels=labels)
-        wrong = " with a wrong label" if self.mislabelled else ""
         return Canaries(
             kind="duplicated",
-            description=f"records held out of {dataset.name}{wrong}",
+            description=phrase("records held out of {data} with a wrong label", data=dataset.name)
+            if self.mislabelled
+            else phrase("records held out of {data}", data=dataset.name),
             payload=CanaryRecords(records=originals, identifiers=dataset.pool_index[rows], copies=self.copies),
         )
 

@@ -6,6 +6,7 @@ from attacks.canaries import _pool
 from audit.core.canaries import Canaries, CanaryTexts, Secrets
 from audit.core.data import Array, Dataset, Records, Vocabulary
 from audit.core.errors import ConfigError
+from audit.core.phrases import join_clauses
 from audit.core.seeds import Seed
 
 SECRET_ONLY = "the loss of a canary is that of its secret alone, a mask that real records do not have"
@@ -85,7 +86,7 @@ def canaries(
     """Canaries of these texts; `identifiers` are -1 because no source row holds them."""
     return Canaries(
         kind=kind,
-        description=f"{words}; {SECRET_ONLY}",
+        description=join_clauses((words, SECRET_ONLY)),
         payload=CanaryTexts(records=records, identifiers=np.full(len(records), -1), secret_tokens=drawn_from),
         secrets=secrets,
     )

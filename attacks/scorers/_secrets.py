@@ -15,6 +15,7 @@ from attacks.signals._text_signals import (
 )
 from audit.core.data import Array
 from audit.core.errors import ConfigError
+from audit.core.phrases import phrase
 from audit.core.protocols import Needs
 from audit.core.secret_units import SecretUnit
 from audit.core.seeds import Seed
@@ -46,8 +47,8 @@ class Extraction:
     @property
     def unit(self) -> SecretUnit:
         """Share of a secret; the whole of it is extracted."""
-        way = "written greedily" if self.beams == 1 else f"in the best of {self.beams} continuations"
-        return SecretUnit(quantity=f"share of a secret {way}", levels=(0.5, 1.0))
+        best = phrase("share of a secret in the best of {beams} continuations", beams=self.beams)
+        return SecretUnit(quantity="share of a secret written greedily" if self.beams == 1 else best, levels=(0.5, 1.0))
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The share, `(m,)` float64."""
@@ -84,7 +85,9 @@ class DiscoverableExtraction:
     @property
     def unit(self) -> SecretUnit:
         """The chance p at n samples; texts of at least so large a p are (n, p)-discoverable."""
-        return SecretUnit(quantity=f"chance that {self.queries} samples hold a whole secret", levels=CHANCES)
+        return SecretUnit(
+            quantity=phrase("chance that {queries} samples hold a whole secret", queries=self.queries), levels=CHANCES
+        )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The chance, `(m,)` float64."""
@@ -131,7 +134,7 @@ class Exposure:
         if self.extrapolated:
             return SecretUnit(quantity="bits of exposure, extrapolated", levels=EXTRAPOLATED_BITS)
         best = math.log2(self.candidates)
-        quantity = f"bits of exposure among {self.candidates} candidates"
+        quantity = phrase("bits of exposure among {candidates} candidates", candidates=self.candidates)
         return SecretUnit(quantity=quantity, levels=(best / 2, best), by_chance=texts.mean_null_exposure(self.candidates))
 
     def _signal(self) -> SecretRanks | ExtrapolatedExposures:

@@ -15,6 +15,7 @@ from attacks.signals._nonmember_medians import NonmemberMedians
 from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Needs
 from audit.core.views import View
 from audit.stats.scoring import regression, resolution, signals
@@ -282,7 +283,12 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
         )
     if online and not members:
         raise ObservationError(
-            f"no reference model of attack '{attack}' trained on any canary; set online: false, or let references draw coins"
+            join_clauses(
+                (
+                    phrase("no reference model of attack '{attack}' trained on any canary", attack=attack),
+                    "set online: false, or let references draw coins",
+                )
+            )
         )
     return included
 

@@ -18,6 +18,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_changes import EventChange, Quantity, changed, grouped
 from audit.core.event_reading import repetition
 from audit.core.events import Event, words
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Accountant
 
 MOST_ROWS = 1000
@@ -89,9 +90,16 @@ def what_if(
         variant = grouped(variant, group_size)
         (lower, upper), _ = bracket(variant, delta, adjacency)
         values = {name: claimed(accountant, variant, delta, adjacency) for name, accountant in subjects}
-        texts = tuple(f"{change.quantity} {'x' if change.is_factor else ''}{change.value:g}" for change in combination)
+        texts = tuple(_name(change) for change in combination)
         rows.append(WhatIfRow(changes=texts, lower=lower, upper=upper, claims=values))
     return rows
+
+
+def _name(change: EventChange) -> str:
+    value = f"{change.value:g}"
+    if not change.is_factor:
+        return f"{change.quantity} {value}"
+    return phrase("{quantity} x{factor}", quantity=change.quantity, factor=value)
 
 
 def _change(quantity: Quantity, value: float | str) -> EventChange:
@@ -136,7 +144,7 @@ def sheet(
         claims=tuple(claims(mechanism, delta=delta, adjacency=adjacency, subjects=subjects)),
         deltas=tuple(deltas),
         curve=tuple(_line(f"{point.delta:g}", point) for point in points),
-        what_if=tuple(_line(", ".join(row.changes), row) for row in variants),
+        what_if=tuple(_line(join_clauses(row.changes, "{first}, {rest}"), row) for row in variants),
         course_steps=steps,
         course=course,
     )

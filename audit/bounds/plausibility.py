@@ -13,6 +13,7 @@ from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import AssumptionError
 from audit.core.game import Assumption, Game
+from audit.core.phrases import join_clauses, phrase
 from audit.core.views import Scores
 from audit.stats.bounds.binomial import two_sided
 from audit.stats.sampling_tests import lag_rank_correlation
@@ -47,7 +48,7 @@ def remarks(scores: Scores, assumes: frozenset[Assumption], *, own_coins: bool =
         ending = (
             "the audit drew them itself: this is chance" if own_coins else "check that every record with a coin is in the table"
         )
-        remark_list.append(f"{remark}; {ending}" if remark else "")
+        remark_list.append(join_clauses((remark, ending)) if remark else "")
     if Assumption.INDEPENDENT_TRIALS in assumes:
         remark_list.append(_neighbours(scores.values, scores.included))
     remark_list.append(_ties(groups))
@@ -65,9 +66,12 @@ def _groups(values: Array, included: Array) -> Groups:
 def _coins(included: Array, game: Game) -> str:
     members, count = int(included.sum()), len(included)
     chance = two_sided(members, count, game.inclusion_probability)
-    remark = (
-        f"{members} of {count} are members, which coins with probability {game.inclusion_probability:g} give with "
-        f"probability {chance:.1g}"
+    remark = phrase(
+        "{members} of {count} are members, which coins with probability {rate} give with probability {chance}",
+        members=members,
+        count=count,
+        rate=f"{game.inclusion_probability:g}",
+        chance=f"{chance:.1g}",
     )
     if chance < CERTAIN:
         raise AssumptionError(
@@ -90,7 +94,11 @@ def _copies(groups: Groups, included: Array) -> str:
     extra = len(included) - len(groups.size)
     if extra <= 0.05 * len(included):
         return ""
-    return f"{extra} of {len(included)} rows repeat the score and the side of another: copies are no further evidence"
+    return phrase(
+        "{extra} of {count} rows repeat the score and the side of another: copies are no further evidence",
+        extra=extra,
+        count=len(included),
+    )
 
 
 def _neighbours(values: Array, included: Array) -> str:
@@ -104,9 +112,10 @@ def _neighbours(values: Array, included: Array) -> str:
         strongest = max(strongest, abs(lag_rank_correlation(side_values)) * math.sqrt(len(side_values) - 2))
     if math.erfc(strongest / math.sqrt(2)) >= CERTAIN:  # two-sided normal tail
         return ""
-    return (
-        f"scores follow those listed before them on their side ({strongest:.1f} standard errors): they do not look like "
-        "independent trials"
+    return phrase(
+        "scores follow those listed before them on their side ({errors} standard errors): they do not look "
+        "like independent trials",
+        errors=f"{strongest:.1f}",
     )
 
 
@@ -119,4 +128,7 @@ def _ties(groups: Groups) -> str:
     share = float(groups.size[groups.two_sided].sum() / groups.size.sum())
     if share < MOST_TIES:
         return ""
-    return f"{share:.0%} of the scores equal one of the other side; ties count against the attack, so a finer score proves more"
+    return phrase(
+        "{share} of the scores equal one of the other side; ties count against the attack, so a finer score proves more",
+        share=f"{share:.0%}",
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array
+from audit.core.phrases import phrase
 from audit.core.results import Check, Status
 from audit.core.seeds import Seed
 
@@ -46,13 +47,13 @@ class Guard:
         """The row in the assumptions table."""
         item = "Blind classifier on the inputs"
         if self.auc is None:
-            value = f"not run: it needs inputs and at least {FEWEST} records on each side"
+            value = phrase("not run: it needs inputs and at least {records} records on each side", records=FEWEST)
             return Check(code="blind", item=item, value=value, status=Status.GAP)
-        evidence = f"AUC {self.auc:.3f}, p = {self.p_value:.2g}, tested at {SIGNIFICANCE:.0%}"
+        figures = {"auc": f"{self.auc:.3f}", "p": f"{self.p_value:.2g}", "level": f"{SIGNIFICANCE:.0%}"}
         if self.has_bias:
-            value = f"{evidence}: inputs alone tell members from nonmembers"
+            value = phrase("AUC {auc}, p = {p}, tested at {level}: inputs alone tell members from nonmembers", **figures)
             return Check(code="blind", item=item, value=value, status=Status.FAILED)
-        value = f"{evidence}: inputs alone do not tell members from nonmembers"
+        value = phrase("AUC {auc}, p = {p}, tested at {level}: inputs alone do not tell members from nonmembers", **figures)
         return Check(code="blind", item=item, value=value, status=Status.CHECKED)
 
 

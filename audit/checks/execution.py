@@ -8,6 +8,7 @@ import numpy as np
 from audit import plugins
 from audit.core.data import Array
 from audit.core.events import Event
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import Check, Status
 from audit.core.training import Executed, row_texts
@@ -31,23 +32,34 @@ def check_executed(event: Event, execution: Executed, execution_checks: Sequence
 
 def _frozen_part(execution: Executed) -> tuple[Check, ...]:
     """Return how what is frozen in the models was computed, where not in every step: the same to rounding alone."""
-    models = _count_models(execution.features, "in every step")
-    value = f"computed once for each record, for {models}"
+    models = _count_models(execution.features)
+    if len(execution.features) > int(np.sum(execution.features)) > 0:
+        models = phrase("{models}, in every step for the rest", models=models)
+    value = phrase("computed once for each record, for {models}", models=models)
     return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),) if models else ()
 
 
 def _compiled(execution: Executed) -> tuple[Check, ...]:
     """Return that compiled code made the sums of gradients, if it did: the same as torch's to rounding alone."""
-    models = _count_models(execution.compiled, "by torch")
-    value = f"made by code that was compiled on the machine, for {models}; the same as torch's but for rounding"
+    models = _count_models(execution.compiled)
+    if len(execution.compiled) > int(np.sum(execution.compiled)) > 0:
+        models = phrase("{models}, by torch for the rest", models=models)
+    value = phrase(
+        "made by code that was compiled on the machine, for {models}; the same as torch's but for rounding", models=models
+    )
     return (Check(code="compiled", item="Sums of gradients", value=value, status=Status.CHECKED),) if models else ()
 
 
-def _count_models(flags: Array, otherwise: str) -> str:
-    count, total = int(np.sum(flags)), len(flags)
+def _count_models(flags: Array) -> str:
+    return _models(int(np.sum(flags)), len(flags))
+
+
+def _models(count: int, total: int) -> str:
     if not count:
         return ""
-    return f"all {total} models" if count == total else f"{count} of {total} models, {otherwise} for the rest"
+    if count == total:
+        return phrase("all {total} models", total=total)
+    return phrase("{count} of {total} models", count=count, total=total)
 
 
 def own_modules(execution: Executed) -> tuple[Check, ...]:
@@ -56,9 +68,11 @@ def own_modules(execution: Executed) -> tuple[Check, ...]:
     reasons = [reason for reason in row_texts(execution.own_modules) if reason]
     if not reasons:
         return ()
-    count, total = len(reasons), len(execution.own_modules)
-    models = f"all {total} models" if count == total else f"{count} of {total} models"
-    value = f"{models} were trained and attacked each by its own module, one after another, which is slower: {reasons[0]}"
+    value = phrase(
+        "{models} were trained and attacked each by its own module, one after another, which is slower: {reason}",
+        models=_models(len(reasons), len(execution.own_modules)),
+        reason=reasons[0],
+    )
     return (Check(code="own-modules", item="Own modules", value=value, status=Status.CHECKED),)
 
 
@@ -71,8 +85,9 @@ def check_finite(non_finite: Array) -> Check:
     """Return whether all models `(N,)` stayed finite; signals of one that did not carry no information."""
     count = int(np.sum(non_finite))
     if not count:
-        value = f"all {len(non_finite)} models stayed finite"
-        return Check(code="finite", item="Training", value=value, status=Status.CHECKED)
+        finite = phrase("all {models} models stayed finite", models=len(non_finite))
+        return Check(code="finite", item="Training", value=finite, status=Status.CHECKED)
     model_names = ", ".join(str(model) for model in np.flatnonzero(non_finite)[:8])
-    value = f"{count} of {len(non_finite)} models diverged ({model_names}); their outputs count as the same for every record"
+    divergence = phrase("{left} of {models} models diverged ({names})", left=count, models=len(non_finite), names=model_names)
+    value = join_clauses((divergence, "their outputs count as the same for every record"))
     return Check(code="finite", item="Training", value=value, status=Status.GAP)

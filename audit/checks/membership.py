@@ -7,6 +7,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.phrases import phrase
 from audit.core.results import Check, Status
 from audit.core.seeds import Seed, new_seed
 
@@ -55,10 +56,14 @@ def membership_check(stored_coins: Array | None, seed: int | None, included: Arr
     coins = _check_coins(coins, len(included), source)
     if index is None:
         _same_counts(coins, included, source)
-        value = f"{len(coins)} coins from {source}; their counts agree with the files, records carry no index"
+        value = phrase(
+            "{coins} coins from {source}; their counts agree with the files, records carry no index",
+            coins=len(coins),
+            source=source,
+        )
         return Check(code="membership", item="Membership decided by", value=value, status=Status.DECLARED), True
     _same_records(coins, included, index, source)
-    value = f"{len(coins)} coins from {source}; each record agrees with its coin"
+    value = phrase("{coins} coins from {source}; each record agrees with its coin", coins=len(coins), source=source)
     return Check(code="membership", item="Membership decided by", value=value, status=Status.CHECKED), True
 
 

@@ -18,6 +18,7 @@ from audit.cli.targets import FOLDER, ReaderOptions, guess_kind, holds_records
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.files import file_sha256
+from audit.core.phrases import phrase
 from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class ModelFiles:
             return "trained by this audit"
         if self.target is None or not self.target.is_file():
             return "predictions made elsewhere"
-        return f"{self.target.name} ({self.kind}, sha256 {file_sha256(self.target)})"
+        digest = file_sha256(self.target)
+        return phrase("{name} ({format}, sha256 {digest})", name=self.target.name, format=self.kind, digest=digest)
 
     @property
     def holds_records(self) -> bool:

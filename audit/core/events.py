@@ -11,6 +11,7 @@ from typing import Literal
 
 from audit.core import checks
 from audit.core.errors import ConfigError
+from audit.core.phrases import join_clauses, phrase
 
 _NUMBERS = 3  # numbers of a long list in words
 LARGEST_GROUP = 10**6  # accountants hold some numbers for each record
@@ -229,18 +230,32 @@ def words(event: Event) -> str:
     """
     match event:
         case Repeated(mechanism=PoissonSampled(mechanism=Gaussian() as leaf, sample_rate=rate), count=count):
-            return f"DP-SGD (noise {leaf.noise_multiplier:g}, rate {rate:g}, {count:,} steps{_about(leaf)})"
+            return _training(f"{leaf.noise_multiplier:g}", f"{rate:g}", f"{count:,}", leaf.unit)
         case Repeated(mechanism=PoissonSampled(mechanism=NonPrivate() as bare), count=count):
-            return f"training without noise ({count:,} steps{_about(bare)})"
+            return _plain_training(f"{count:,}", bare.unit)
         case Gaussian(noise_multiplier=noise) | Laplace(noise_multiplier=noise):
             return f"{type(event).__name__} release (noise {noise:g}{_about(event)})"
         case Repeated(mechanism=inner, count=count):
             return f"{count:,} times {words(inner)}"
         case Composed(parts=parts):
-            return "; then ".join(words(part) for part in parts) or "nothing"
+            return join_clauses([words(part) for part in parts], "{first}; then {rest}") or "nothing"
     values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name != "unit")  # type: ignore[arg-type]
     texts = (f"{name} {words(value) if isinstance(value, Event) else _short(value)}" for name, value in values)
     return f"{type(event).__name__} ({', '.join(texts)}{_about(event)})"
+
+
+def _training(noise: str, rate: str, steps: str, unit: str) -> str:
+    if unit == "example":
+        return phrase("DP-SGD (noise {noise}, rate {rate}, {steps} steps)", noise=noise, rate=rate, steps=steps)
+    return phrase(
+        "DP-SGD (noise {noise}, rate {rate}, {steps} steps, about one {unit})", noise=noise, rate=rate, steps=steps, unit=unit
+    )
+
+
+def _plain_training(steps: str, unit: str) -> str:
+    if unit == "example":
+        return phrase("training without noise ({steps} steps)", steps=steps)
+    return phrase("training without noise ({steps} steps, about one {unit})", steps=steps, unit=unit)
 
 
 def _short(value: object) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from audit.core.phrases import phrase
+
 LIKE_SIDES = "both sides look trained on"  # words of a remark, after which no figure follows
 # how remarks begin, or what they hold, that change how figures are read: they come first
 _FIRST = (LIKE_SIDES, "Invalid: ", "Other readings", "Look first: ", "the attack is weak")
@@ -62,12 +64,17 @@ class Preflight:
         if self.members is None or self.nonmembers is None or self.baseline is None:
             return ""
         if self.measure == "error":
-            return (
-                f"root mean square error: members {self.members:.4g}, nonmembers {self.nonmembers:.4g}; always the mean "
-                f"{self.baseline:.4g}"
+            return phrase(
+                "root mean square error: members {members}, nonmembers {nonmembers}; always the mean {baseline}",
+                members=f"{self.members:.4g}",
+                nonmembers=f"{self.nonmembers:.4g}",
+                baseline=f"{self.baseline:.4g}",
             )
-        return (
-            f"right answers: members {self.members:.1%}, nonmembers {self.nonmembers:.1%}; commonest class {self.baseline:.1%}"
+        return phrase(
+            "right answers: members {members}, nonmembers {nonmembers}; commonest class {baseline}",
+            members=f"{self.members:.1%}",
+            nonmembers=f"{self.nonmembers:.1%}",
+            baseline=f"{self.baseline:.1%}",
         )
 
 

@@ -350,6 +350,6 @@ IN_WORDS: Mapping[Outcome | None, str] = {
 }
 
 
-SCHEMA = "audit-report/1.1"
+SCHEMA = "audit-report/2.0"
 # what is written where nobody names formats; `reports/formats` may hold more
 USUAL_FORMATS = ("pdf", "json", "junit", "sarif", "figures")

@@ -452,7 +452,7 @@ OF_BOUNDS: dict[str, Any] = {
 }
 RULES: dict[str, dict[str, Any]] = {
     "": {
-        "schema": lambda t: t.value.schema in ("audit-report/1.0", "audit-report/1.1"),
+        "schema": lambda t: t.value.schema in ("audit-report/1.0", "audit-report/1.1", "audit-report/2.0"),
         "id": lambda t: (t.value.id, f"PA-{t.value.provenance.config_sha256[:8].upper()}"),
         "config": config_follows,
         "outcome": lambda t: (

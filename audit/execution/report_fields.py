@@ -13,6 +13,7 @@ OPEN_PLACES: dict[str, tuple[str, ...]] = {  # a place stands for all within it
     "date": ("created",),
     "name of the model": ("model",),
     "name, origin and sizes of the data": ("data",),
+    "messages that other languages read": ("messages",),
     "notes": ("notes", "mechanisms.claims.note", "mechanisms.verdicts.claim.note", "mechanisms.games.note"),
     "command, commit and platform": tuple(
         f"provenance.{key}" for key in ("command", "code_commit", "platform", "device", "threads")

@@ -14,6 +14,7 @@ from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, phases, steps
 from audit.core.events import Event, Unit, dp_sgd, sgd
 from audit.core.observers import Observer
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import MechanismSetting
 from audit.core.rounding import up
 from audit.stats.curves import tradeoff
@@ -168,10 +169,10 @@ class Federated:
     def remark(self, setting: MechanismSetting) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
         if self.noise == "records":
-            return f"{REMARKS[self.noise]}; {self._group_claims(setting)}"
+            return join_clauses((REMARKS[self.noise], self._group_claims(setting)))
         remarks = [REMARKS[self.noise]]
         remarks += [OF_EXAMPLES] if self.unit == "example" and self.noise != "none" else []
-        return "; ".join([*remarks, ADAPTIVE] if self.adaptive_clip is not None else remarks)
+        return join_clauses([*remarks, ADAPTIVE] if self.adaptive_clip is not None else remarks)
 
     def _group_claims(self, setting: MechanismSetting) -> str:
         """Return what the claim about one record leaves a client that holds several.
@@ -184,9 +185,16 @@ class Federated:
         distance = 2 if setting.adjacency is Adjacency.REPLACE_ONE else 1
         mu = distance * math.sqrt(sum(count / noise**2 if noise else math.inf for noise, _, count in phases(event)))
         small, medium, large = (up(tradeoff.gdp_epsilon(size * mu, setting.delta)) for size in GROUPS)
-        return (
-            f"by group privacy it leaves a client's {GROUPS[0]} records an epsilon of {small}, {GROUPS[1]} records "
-            f"{medium} and {GROUPS[2]} records {large} at delta {setting.delta:g}, sampling not counted"
+        return phrase(
+            "by group privacy it leaves a client's {few} records an epsilon of {two}, {more} records {ten} and {many} records "
+            "{hundred} at delta {delta}, sampling not counted",
+            few=GROUPS[0],
+            two=small,
+            more=GROUPS[1],
+            ten=medium,
+            many=GROUPS[2],
+            hundred=large,
+            delta=f"{setting.delta:g}",
         )
 
     def event(self, setting: MechanismSetting) -> Event:

@@ -14,11 +14,13 @@ from audit.core.claims import Claim, NegativeControl, Outcome, Verdict
 from audit.core.game import Game
 from audit.core.game_results import AttackResult, GameResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon, report_bound
+from audit.core.phrases import Phrase, phrase
 from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import AuditReport, Check, Coverage, MechanismResult
 from reports.answer import strongest_word
 from reports.editions.facts import AREAS, RATES, FigureCount
-from reports.formats.json import to_json
+from reports.formats._older_words import find_message
+from reports.formats.json import to_json, without_messages
 from reports.strength import ALLOWED_WORDS
 
 MARK = "external edition"
@@ -60,7 +62,7 @@ def external(report: AuditReport, title: str | None = None, epsilon: float | Non
         schema=report.schema,
         id="",
         kind=report.kind,
-        title=f"{name} ({MARK})",
+        title=phrase("{title} (external edition)", title=name),
         created=f"{report.created[:10]}T00:00:00Z",
         delta=report.delta,
         confidence=report.confidence,
@@ -78,7 +80,7 @@ def external(report: AuditReport, title: str | None = None, epsilon: float | Non
         engagement=None if report.engagement is None else _engagement(report.engagement),
     )
     edition = replace(edition, notes=statement(facts, records(report), epsilon))
-    return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
+    return replace(edition, id=f"PX-{hashlib.sha256(without_messages(to_json(edition))).hexdigest()[:8].upper()}")
 
 
 def records(report: AuditReport) -> int:
@@ -90,15 +92,23 @@ def statement(facts: FigureCount, records: int, epsilon: float | None) -> tuple[
     """Return the statement of how little an edition reveals about so many memberships."""
     bits = math.ceil(facts.bits)
     own = (
-        f"Epsilon of this edition: {epsilon:g}. Before any figure here was computed, each membership was turned over by "
-        f"itself with a chance of {1 / (1 + math.exp(epsilon)):.2%}. Whatever else a reader knows, the odds of one "
-        f"membership change by at most a factor of e^{epsilon:g}; the proven bounds hold"
+        phrase(
+            "Epsilon of this edition: {epsilon}. Before any figure here was computed, each membership was turned "
+            "over by itself with a chance of {chance}. Whatever else a reader knows, the odds of one membership "
+            "change by at most a factor of e^{own}; the proven bounds hold",
+            epsilon=f"{epsilon:g}",
+            chance=f"{1 / (1 + math.exp(epsilon)):.2%}",
+            own=f"{epsilon:g}",
+        )
         if epsilon is not None
         else ""
     )
-    count = (
-        f"This edition holds {facts.figures} figures that depend on who was a member, in coarse steps: together at most {bits} "
-        f"bits about {records:,} memberships"
+    count = phrase(
+        "This edition holds {figures} figures that depend on who was a member, in coarse steps: together at "
+        "most {bits} bits about {records} memberships",
+        figures=facts.figures,
+        bits=bits,
+        records=f"{records:,}",
     )
     return (own, count) if own else (count,)
 
@@ -110,14 +120,21 @@ def is_external(report: AuditReport) -> bool:
     records = any(game.records or game.groups for result in report.mechanisms for game in result.games)
     if not (has_mark and bare and not records):
         return False
-    return report.id == f"PX-{hashlib.sha256(to_json(replace(report, id=''))).hexdigest()[:8].upper()}"
+    return report.id == f"PX-{hashlib.sha256(without_messages(to_json(replace(report, id='')))).hexdigest()[:8].upper()}"
 
 
 def _model(report: AuditReport) -> str:
     """Return the kind of model; its options may name a factory, and a trained one is described by its file and hash."""
-    if report.kind == "run":
-        return report.model if ":" not in report.model else f"a model of the owner's, {report.model.rpartition(', ')[2]}"
-    return f"trained elsewhere, {report.model.rpartition(', ')[2]}" if report.kind == "model" else report.model
+    if report.kind == "run" and ":" in report.model:
+        return phrase("a model of the owner's, {rest}", rest=_last_clause(report.model))
+    return (
+        phrase("trained elsewhere, {outputs}", outputs=_last_clause(report.model)) if report.kind == "model" else report.model
+    )
+
+
+def _last_clause(text: str) -> str:
+    rest = text.values.get("rest") if isinstance(text, Phrase) else None
+    return rest or find_message(text.rpartition(", ")[2])
 
 
 def _data(data: DataSummary, kind: str) -> DataSummary:

@@ -21,6 +21,7 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
 from audit.core.version import __version__
+from reports.formats import _messages, _older_words
 from reports.formats._schema import (
     INFINITIES,
     TAG,
@@ -35,7 +36,8 @@ from reports.words.report_cache import once_per_report
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
 WITHOUT_TYPES = "audit-report/1.0"
-READABLE = (WITHOUT_TYPES, SCHEMA)
+WITHOUT_MESSAGES = "audit-report/1.1"
+READABLE = (WITHOUT_TYPES, WITHOUT_MESSAGES, SCHEMA)
 _SAME_LENGTH = ("RocCurve", "LimitCurve", "Trajectory", "BoundTrajectory", "FamilyTrajectory", "VoidTrajectory")
 
 
@@ -43,13 +45,15 @@ def upgrade(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the object of a report as the current schema has it.
 
     Version 1.0 held every bound under one type, whatever it held for, and the courses of bounds without their family, which is
-    that of the estimator behind them. What has another form than 1.0 had is left for the decoder to refuse.
+    that of the estimator behind them. What has another form than 1.0 had is left for the decoder to refuse. Version 1.1 held
+    no messages.
     """
-    if plain.get("schema") != WITHOUT_TYPES:
+    version = plain.get("schema")
+    if version == SCHEMA:
         return plain
-    for result in _objects(plain.get("mechanisms")):
+    for result in _objects(plain.get("mechanisms")) if version == WITHOUT_TYPES else ():
         _type_bounds(result)
-    return {**plain, "schema": SCHEMA}
+    return {**plain, _messages.FIELD: _older_words.messages(plain), "schema": SCHEMA}
 
 
 def _type_bounds(result: dict[str, Any]) -> None:
@@ -105,6 +109,17 @@ def to_json(report: AuditReport) -> bytes:
         OutputError: a number of the report is NaN.
     """
     plain = _encode(report, AuditReport, "report")
+    plain[_messages.FIELD] = _messages.gather(plain)
+    return _canonical(plain)
+
+
+def without_messages(data: bytes) -> bytes:
+    """The bytes of a report as version 1.1 wrote them: what identifies a report whatever version wrote it."""
+    plain = {key: value for key, value in json.loads(data).items() if key != _messages.FIELD}
+    return _canonical(plain | {"schema": WITHOUT_MESSAGES})
+
+
+def _canonical(plain: dict[str, Any]) -> bytes:
     return (json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n").encode()
 
 
@@ -128,7 +143,10 @@ def from_json(data: bytes) -> AuditReport:
             f"{FILE} has schema {plain.get('schema')!r}; this version reads {versions}: use the version of audit that wrote it"
         )
     try:
-        report: AuditReport = _decode(upgrade(plain), AuditReport, "report")
+        current = upgrade(plain)
+        phrases = _messages.read(current.get(_messages.FIELD))
+        fields = {key: value for key, value in current.items() if key != _messages.FIELD}
+        report: AuditReport = _decode(_messages.restore(fields, phrases), AuditReport, "report")
     except DataError as error:
         raise DataError(f"{error}. {_writer(plain)}") from error
     return report
@@ -279,7 +297,7 @@ def _scalar(value: Any, kind: Any, location: str) -> Any:
         if isinstance(value, str) and value in typing.get_args(kind):
             return value
         raise DataError(f"{FILE}: {location} is {value!r:.60}; expected one of {', '.join(typing.get_args(kind))}")
-    elif type(value) is kind:  # not isinstance: True is an int
+    elif type(value) is kind or (kind is str and isinstance(value, str)):  # not isinstance: True is an int
         return value
     raise DataError(f"{FILE}: {location} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
 

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from audit import plugins
 from audit.core.errors import ConfigError
+from audit.core.phrases import Phrase
 from audit.core.rounding import count
 
 PACKAGE = "reports.words.languages"
 ENGLISH = "en"
-_SLOT = re.compile(r"\{(\w+)\}")
 
 
 class Language(Protocol):
@@ -23,7 +23,7 @@ class Language(Protocol):
         tag: BCP 47, as documents declare it.
         sentences: by key; a key has the same names in braces in every language. Forms for one and for many are on the two
             sides of a bar.
-        recorded: what reports record in English, and how it is said here; names in braces represent any text.
+        recorded: messages that reports record in English (`audit.core.phrases`), and what is said here in place of each.
         forbidden: patterns of words that no report in this language may say alone.
         fonts: families for its letters, after that of the Latin ones.
         spaceless: letters between which no space is, as the inside of a character class; "" for none.
@@ -110,35 +110,7 @@ def recorded(text: str) -> str:
     >>> recorded("add or remove one record")
     'add or remove one record'
     """
-    language = current()
-    return _translated(language.tag, text) if language.recorded and text else text
-
-
-@lru_cache(maxsize=4096)
-def _translated(tag: str, text: str) -> str:
-    # `tag` is the key of the cache alone: the language is the current one
-    translation = current().recorded.get(text)
-    if translation is not None:
-        return translation
-    if text.endswith("."):  # before the patterns: a short one may match the sentence with its full stop
-        return recorded(text[:-1]) + say("separator.end")
-    for pattern, sentence in _patterns(tag):
-        if match := pattern.fullmatch(text):
-            return sentence.format(**{name: recorded(value) for name, value in match.groupdict().items()})
-    parts = text.split("; ")
-    return say("separator.clauses").join(recorded(part) for part in parts) if len(parts) > 1 else text
-
-
-@lru_cache(maxsize=8)
-def _patterns(tag: str) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The templates of a language, those with most fixed letters first."""
-    templates = [(english, own) for english, own in current().recorded.items() if _SLOT.search(english)]
-    templates.sort(key=lambda pair: -len(_SLOT.sub("", pair[0])))
-    return tuple((_pattern(english), own) for english, own in templates)
-
-
-def _pattern(english: str) -> re.Pattern[str]:
-    pieces = _SLOT.split(english)
-    # a split by a pattern with one group has what the group matched at odd places
-    parts = [f"(?P<{piece}>.+?)" if place % 2 else re.escape(piece) for place, piece in enumerate(pieces)]
-    return re.compile("".join(parts), re.DOTALL)
+    table = current().recorded
+    if isinstance(text, Phrase) and text.message in table:
+        return table[text.message].format(**{name: recorded(value) for name, value in text.values.items()})
+    return table.get(text, text)

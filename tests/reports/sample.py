@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +40,7 @@ from audit.core.results import (
     Status,
     Trajectory,
 )
+from reports.formats import json as report_json
 
 Floats = NDArray[np.float64]
 DELTA = 1e-5
@@ -532,6 +536,19 @@ NOTES = (
 )
 
 
+def with_messages(make: Callable[..., AuditReport]) -> Callable[..., AuditReport]:
+    """A report whose English sentences have messages: as one is read that was written before version 2.0."""
+
+    @functools.cache
+    def read(*args: object, **fields: object) -> AuditReport:
+        plain = json.loads(report_json.to_json(make(*args, **fields)))
+        plain = {key: value for key, value in plain.items() if key != "messages"} | {"schema": "audit-report/1.1"}
+        return report_json.from_json(json.dumps(plain).encode())
+
+    return read
+
+
+@with_messages
 def run(outcome: Outcome = Outcome.CONSISTENT, *, notes: tuple[str, ...] = NOTES) -> AuditReport:
     """A report of `audit run` with a plain and a DP mechanism."""
     return AuditReport(
@@ -564,6 +581,7 @@ def run(outcome: Outcome = Outcome.CONSISTENT, *, notes: tuple[str, ...] = NOTES
     )
 
 
+@with_messages
 def model() -> AuditReport:
     """A report of `audit model`: a plain split, so no coins and no epsilon."""
     game = Game(
@@ -635,6 +653,7 @@ def model() -> AuditReport:
     )
 
 
+@with_messages
 def scores() -> AuditReport:
     """A report of `audit scores` with a declared claim."""
     claim = Claim(epsilon=2.0, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, source="declared")

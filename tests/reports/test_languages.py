@@ -21,16 +21,18 @@ from audit import plugins
 from audit.checks import blind
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.core.preflight import LIKE_SIDES
+from audit.core.phrases import join_clauses, phrase
+from audit.core.preflight import LIKE_SIDES, Preflight, TriedReading
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
 from audit.experiment.external import canary_scores, dense_answers, external_models, inspected, model_answers
-from audit.experiment.external.input_readings import _readings
-from audit.experiment.line.side_readings import _MOVES
+from audit.experiment.external.input_readings import _readings, with_input_reading
+from audit.experiment.line import preflight, side_readings
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
+from reports.formats._older_words import find_message
 from reports.pages import label
 from reports.pages.annex import annex
 from reports.pages.blocks import Mono
@@ -61,14 +63,18 @@ def spoken(value: object) -> Iterator[str]:
 
 @cache
 def texts(kind: str, language: str) -> tuple[str, ...]:
-    """All that pages, annex, label and figures of a sample say, without the settings and the command."""
-    report = sample.ALL[kind]()
-    bare = replace(report, settings=(), config="", provenance=replace(report.provenance, command="audit"))
+    """All that a sample says in a language."""
     with speaking(language):
-        local = translated(bare)
-        pages = (*sections(local), annex(local), *label.pages(local))
-        figures = [text for plan in drawings.planned(local).values() for text in (plan.caption, plan.alt)]
-        return (*(text for page in pages for text in (page.title, *spoken(page.blocks))), *figures, label.card(local))
+        return texts_of(sample.ALL[kind]())
+
+
+def texts_of(report: AuditReport) -> tuple[str, ...]:
+    """All that pages, annex, label and figures of a report say, without the settings and the command."""
+    bare = replace(report, settings=(), config="", provenance=replace(report.provenance, command="audit"))
+    local = translated(bare)
+    pages = (*sections(local), annex(local), *label.pages(local))
+    figures = [text for plan in drawings.planned(local).values() for text in (plan.caption, plan.alt)]
+    return (*(text for page in pages for text in (page.title, *spoken(page.blocks))), *figures, label.card(local))
 
 
 def names(report: AuditReport) -> list[str]:
@@ -149,8 +155,13 @@ def test_no_english_sentence_is_left_in_a_chinese_report(kind: str) -> None:
     remains = []
     for text in texts(kind, "zh"):
         remainder = re.sub("|".join(map(re.escape, known)), "", text)
-        remains += ENGLISH_WORDS.findall(re.sub(r"audit (report|verify)[\w .-]*", "", remainder))
+        remains += english(remainder)
     assert remains == []
+
+
+def english(text: str) -> list[str]:
+    """The runs of English words in a Chinese text but for the commands that it gives."""
+    return ENGLISH_WORDS.findall(re.sub(r"audit (report|verify)[\w .-]*", "", text))
 
 
 NOT_CHINESE = {
@@ -168,42 +179,52 @@ def test_no_examined_chinese_fault_is_on_a_page(kind: str, fault: str) -> None:
 
 
 def test_what_reports_record_is_translated_part_by_part() -> None:
+    taken = phrase("{taken} taken, {accounted} accounted", taken=250, accounted=250)
     with speaking("zh"):
-        assert recorded("250 taken, 250 accounted") == "实际 250，记账 250"
-        assert recorded("one training client") == "一个训练客户端"
-        assert recorded("best order 3.4; 8 order(s) the library could not evaluate were left out").startswith(
-            "最佳阶 3.4；省去"
-        )
+        assert recorded(taken) == "实际 250，记账 250"
+        assert recorded(phrase("one training {unit}", unit="client")) == "一个训练客户端"
+        orders = join_clauses((phrase("best order {order}", order=3.4), "none"))
+        assert recorded(orders) == "最佳阶 3.4；无"
         assert recorded("nobody ever translated this") == "nobody ever translated this"
         assert say("cover.inside", family=say("family.dp_sgd")) == "在泊松抽样的 DP-SGD 族内"
-    assert recorded("250 taken, 250 accounted") == "250 taken, 250 accounted"
+    assert recorded(taken) == "250 taken, 250 accounted"
 
 
 REMARKS = (
-    "2 of 150 control records equal a training record in every column (3 of 140 training records equal another one). If these "
-    "are the same people, take them out of the control table: they make the risks look smaller.",
     model_answers._FROM_PROBABILITIES,
-    model_answers._ONE_OUTPUT.format("logit"),
-    model_answers._ONE_OUTPUT.format("probability"),
+    phrase(model_answers._ONE_OUTPUT, form="logit"),
+    phrase(model_answers._ONE_OUTPUT, form="probability"),
     model_answers._FROM_ODDS,
     model_answers._TWICE,
-    model_answers._CUT_OFF.format("12%", "-16.12", "16.12"),
-    model_answers._TOO_FAR.format("9000"),
-    model_answers._SHIFTED.format("0.5"),
+    phrase(model_answers._CUT_OFF, share="12%", low="-16.12", high="16.12"),
+    phrase(model_answers._TOO_FAR, gap="9000"),
+    phrase(model_answers._SHIFTED, shift="0.5"),
     model_answers._RANKS,
-    "Look first: the model names classes that y never holds for 27% of the members: are columns and labels those that it was "
-    "trained with?",
     model_answers._REGRESSION,
     model_answers._SEVERAL,
     model_answers._TOKENS,
     model_answers._MASKS,
-    dense_answers._EITHER_AXIS.format("last axis"),
+    phrase(dense_answers._EITHER_AXIS, axis="last axis"),
     external_models._CHANGING,
     external_models._COMPANIONS,
     inspected.DEPENDENT_NOTE,
     inspected.FOLLOWING_NOTE,
-    model_answers._CUT_ROWS.format(2, 10),
-    model_answers._UNEVEN.format("1.04"),
+    phrase(model_answers._CUT_ROWS, kept=2, count=10),
+    phrase(model_answers._UNEVEN, sum="1.04"),
+    inspected.BIASED_NOTE,
+    inspected.SPLIT_NOTE,
+    canary_scores.NO_COINS,
+    canary_scores._APART,
+    "Commitment: none.",
+    canary_scores.CoinKnowledge(declared=True).check.value,
+    phrase("{item}: {value}.", item=blind.NOT_RUN.check.item, value=blind.NOT_RUN.check.value),
+)
+# as reports before version 2.0 hold them
+OLDER_REMARKS = (
+    "2 of 150 control records equal a training record in every column (3 of 140 training records equal another one). If these "
+    "are the same people, take them out of the control table: they make the risks look smaller.",
+    "Look first: the model names classes that y never holds for 27% of the members: are columns and labels those that it was "
+    "trained with?",
     "x of record 4 (counted from 1), members first, holds 1e+38 at place 3 (1 such values): does it stand for a missing one?",
     "Look first: columns of x have the same mean on both sides, which a split at random does not give: was each side scaled by "
     "itself? Scale both as the training records were.",
@@ -211,13 +232,6 @@ REMARKS = (
     "y and outputs in one unit? A model of a median or a quantile is audited by its own loss (loss_of).",
     "Look first: of the 49 closest pairs of records 92% have one on each side, where a split at random gives 50%: are "
     "nonmembers copies of members, rounded, scaled or augmented?",
-    inspected.BIASED_NOTE,
-    inspected.SPLIT_NOTE,
-    canary_scores.NO_COINS,
-    canary_scores._APART,
-    "Commitment: none.",
-    canary_scores.CoinKnowledge(declared=True).check.value,
-    f"{blind.NOT_RUN.check.item}: {blind.NOT_RUN.check.value}.",
     "Invalid: members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
     "labels, the outputs or the sides are not what they were read as; AUC of the loss 0.318.",
     "Look first: the model is no better on its own training records than always giving the mean: are y and outputs in one "
@@ -252,7 +266,7 @@ REMARKS = (
 )
 
 
-@pytest.mark.parametrize("remark", REMARKS)
+@pytest.mark.parametrize("remark", [*REMARKS, *map(find_message, OLDER_REMARKS)])
 def test_remarks_on_a_model_or_a_table_that_somebody_brings_are_translated(remark: str) -> None:
     with speaking("zh"):
         assert ENGLISH_WORDS.findall(recorded(remark)) == []
@@ -260,18 +274,18 @@ def test_remarks_on_a_model_or_a_table_that_somebody_brings_are_translated(remar
 
 def test_other_readings_of_x_and_y_are_translated() -> None:
     rows = _readings(np.zeros((4, 3, 3)), None, None), _readings(np.arange(12.0).reshape(4, 3), None, None)  # type: ignore[arg-type]
-    names = {name for part in rows for name, _ in part} | {"columns of x in the order [2, 0, 1]", "y with yes and no exchanged"}
-    names |= {f"{side} {way} from record 7 on" for side in ("y", "y of the nonmembers") for way, _, _ in _MOVES}
-    names |= {"y of the nonmembers with classes 1, 3 in another order", "columns in another order", "labels - 1"}
+    names = [name for part in rows for name, _ in part] + ["y with yes and no exchanged", "columns in another order"]
+    ways = [phrase("{moved} from record {number} on", moved=way, number=7) for way, _, _ in side_readings._MOVES]
+    ways.append(phrase("with classes {classes} in another order", classes="1, 3"))
+    names += [side_readings._name(side, way) for side in ("y", "y of the nonmembers") for way in ways]
     assert len(names) > 15
+    look = Preflight(reading="", measure="", members=None, nonmembers=None, baseline=None, auc=0.5, chance=1.0)
     with speaking("zh"):
         for name in names:
-            remark = (
-                f"Look first: the model's answers fit y far better with {name} (AUC of the loss 0.851): are records exactly"
-            )
-            assert ENGLISH_WORDS.findall(recorded(f"{remark} as the model was trained on them?")) == [], name
-            tried = f"Other readings that were tried: {name}: AUC 0.812; 2 x - 1: AUC 0.5"
-            assert ENGLISH_WORDS.findall(recorded(tried)) == [], name
+            asked = with_input_reading(look, TriedReading(name=name, fit=None, auc=0.851))
+            doubtful = replace(look, doubt="members and nonmembers swapped", alternatives=asked.alternatives * 2)
+            for note in (*preflight.notes(asked), *preflight.notes(doubtful)):
+                assert ENGLISH_WORDS.findall(recorded(note)) == [], name
 
 
 @pytest.mark.parametrize("unit", federated.UNITS)
@@ -282,7 +296,10 @@ def test_who_is_protected_from_whom_is_translated_whatever_the_training_is_calle
     training = federated.Federated(clients=9, noise=noise, **options)
     setting = MechanismSetting(sample_rate=1.0, steps=3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
     with speaking("zh"):
-        assert ENGLISH_WORDS.findall(recorded(f"mine: {training.remark(setting)}.")) == []
+        assert (
+            ENGLISH_WORDS.findall(recorded(phrase("{training}: {remark}.", training="mine", remark=training.remark(setting))))
+            == []
+        )
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,8 @@ def _conforms(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> bool:  
     if "enum" in rule:
         return value in rule["enum"]
     if rule["type"] == "object":
+        if "properties" not in rule:
+            return all(_conforms(item, rule["additionalProperties"], root) for item in value.values())
         known = rule["properties"]
         return (
             isinstance(value, dict)

@@ -21,6 +21,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import dp_events
 from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
+from audit.core.phrases import join_clauses, phrase
 from audit.core.quiet import quiet_log
 
 Curve = NDArray[np.float64]
@@ -30,16 +31,23 @@ DeltaConversion = Callable[..., tuple[float, str]]  # the same, with `delta` as 
 
 
 def claim(
-    mechanism: Event, adjacency: Adjacency, delta: float, *, orders: tuple[float, ...], convert: DeltaConversion, name: str = ""
+    mechanism: Event,
+    adjacency: Adjacency,
+    delta: float,
+    *,
+    orders: tuple[float, ...],
+    convert: DeltaConversion,
+    classic: bool = False,
 ) -> Claim:
-    """The claim at `delta` by a conversion; `name` is that conversion's if the library's usual one is not meant.
+    """The claim at `delta` by a conversion, the library's usual one or the `classic` one.
 
     Raises:
         UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
     """
     checks.open_probability(delta, "delta")
     value, note = epsilon(mechanism, adjacency, orders, functools.partial(convert, delta=float(delta)))
-    source = f"dp-accounting {importlib.metadata.version('dp-accounting')} RDP{name}"
+    library = f"dp-accounting {importlib.metadata.version('dp-accounting')}"
+    source = phrase("{accountant} RDP, classic conversion", accountant=library) if classic else f"{library} RDP"
     return Claim(epsilon=value, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
 
@@ -121,17 +129,17 @@ class Rdp:
         Raises:
             UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
-        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon)
+        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon, classic=False)
 
 
 def _improved_epsilon(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
     """The library's own conversion, and a remark on the order it ended on."""
     epsilon, order = rdp.compute_epsilon(orders, total, delta)
     dropped_orders = int(np.sum(~np.isfinite(total)))
-    note = f"best order {order:g}" + (
-        f"; {dropped_orders} order(s) the library could not evaluate were left out" if dropped_orders else ""
-    )
-    return max(0.0, float(epsilon)), note
+    notes = [phrase("best order {order}", order=f"{order:g}")]
+    if dropped_orders:
+        notes.append(phrase("{count} order(s) the library could not evaluate were left out", count=dropped_orders))
+    return max(0.0, float(epsilon)), join_clauses(notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +169,14 @@ class RdpClassic:
         Raises:
             UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
-        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_classic, name=", classic conversion")
+        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_classic, classic=True)
 
 
 def _classic(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
     """The classic conversion, and a remark on the order it ended on."""
     epsilons = total + math.log(1 / delta) / (orders - 1)
     best = int(np.argmin(epsilons))
-    return float(epsilons[best]), f"best order {orders[best]:g}"
+    return float(epsilons[best]), phrase("best order {order}", order=f"{orders[best]:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

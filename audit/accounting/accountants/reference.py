@@ -16,6 +16,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.event_reading import kinds, unit
 from audit.core.events import Event
+from audit.core.phrases import phrase
 from audit.core.rounding import below
 from audit.core.version import __version__
 from audit.event_curves import find_curves
@@ -64,7 +65,7 @@ class Reference:
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
             family=None if curves is None else curves.family,
-            note=doubt or f"the true value is {'infinite' if math.isinf(low) else f'at least {below(low, 6)}'}",
+            note=doubt or _describe(low),
         )
 
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
@@ -180,6 +181,12 @@ class Reference:
 
 def _directions(adjacency: Adjacency) -> tuple[Direction, ...]:
     return pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
+
+
+def _describe(low: float) -> str:
+    if math.isinf(low):
+        return "the true value is infinite"
+    return phrase("the true value is at least {bound}", bound=below(low, 6))
 
 
 PLUGIN = Reference

@@ -13,6 +13,7 @@ from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private, phases
 from audit.core.events import Event
+from audit.core.phrases import phrase
 from audit.core.version import __version__
 from audit.stats.curves import renyi
 
@@ -52,7 +53,11 @@ class Renyi:
             epsilon, note = math.inf, "no noise was added"
         else:
             epsilon, note = self._phases(mechanism, float(delta), adjacency)
-        source = f"epsilon-audit {__version__} Renyi, {self.conversion} conversion"
+        accountant = f"epsilon-audit {__version__}"
+        if self.conversion == "improved":
+            source = phrase("{accountant} Renyi, improved conversion", accountant=accountant)
+        else:
+            source = phrase("{accountant} Renyi, classic conversion", accountant=accountant)
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, note=note)
 
     def _phases(self, mechanism: Event, delta: float, adjacency: Adjacency) -> tuple[float, str]:
@@ -74,7 +79,7 @@ class Renyi:
             return 0.0, "nothing is released about any record"
         convert = renyi.epsilon_improved if self.conversion == "improved" else renyi.epsilon_classic
         epsilon, order = convert(orders, total.tolist(), delta)
-        return epsilon, f"best order {order:g}"
+        return epsilon, phrase("best order {order}", order=f"{order:g}")
 
 
 @lru_cache(maxsize=1024)

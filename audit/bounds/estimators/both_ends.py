@@ -8,6 +8,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import both_ends, ranks
@@ -48,7 +49,7 @@ class BothEnds:
             comparisons=len(guesses),
             ceiling=max(epsilon, _ceiling(members, len(ranking) - members, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
-            selected=f"{right[at]} of {2 * guesses[at]} guesses right" if at >= 0 else "",
+            selected=phrase("{right} of {guesses} guesses right", right=right[at], guesses=2 * guesses[at]) if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:

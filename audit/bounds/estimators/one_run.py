@@ -9,6 +9,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -78,7 +79,7 @@ class OneRun:
             comparisons=len(guesses),
             ceiling=max(epsilon, self._ceiling(scores, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_COINS,),
-            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            selected=phrase("{right} of {guesses} guesses right", right=correct[at], guesses=guesses[at]) if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:

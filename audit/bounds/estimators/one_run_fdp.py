@@ -11,6 +11,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
@@ -74,7 +75,7 @@ class OneRunFdp:
             assumes=(Assumption.INDEPENDENT_COINS,),
             family=self.family if mechanism is None else mechanism.family,
             parameter=_parameter(parameter, mechanism),
-            selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
+            selected=phrase("{right} of {guesses} guesses right", right=correct[at], guesses=guesses[at]) if at >= 0 else "",
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:

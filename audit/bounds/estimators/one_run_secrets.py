@@ -9,6 +9,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Assumption, Game
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -101,8 +102,10 @@ class OneRunSecrets:
         return GroupPairs(delta=min(1.0, largest), copies=CONVERSIONS[self.conversion])
 
     def _words(self, walk: SecretWalk) -> str:
-        several = f"guesses of {self.named} values" if self.named > 1 else "guesses"
-        return f"{walk.correct[-1]} of {walk.counts[-1]} {several} right"
+        right, guesses = walk.correct[-1], walk.counts[-1]
+        if self.named == 1:
+            return phrase("{right} of {guesses} guesses right", right=right, guesses=guesses)
+        return phrase("{right} of {guesses} guesses of {named} values right", right=right, guesses=guesses, named=self.named)
 
     def _walk(self, scores: Scores) -> SecretWalk:
         values, drawn, prior = scores.secrets

@@ -8,6 +8,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
@@ -122,7 +123,12 @@ class Reconstruction:
     def _bound(self, answers: Answers, proof: tuple[float, float], *, delta: float, confidence: float) -> LowerBound:
         """The bound of an epsilon and its ceiling."""
         epsilon, ceiling = proof
-        text = f"{answers.right} of {answers.trials} answers right, baseline {answers.baseline:.3g}"
+        text = phrase(
+            "{right} of {guesses} answers right, baseline {baseline}",
+            right=answers.right,
+            guesses=answers.trials,
+            baseline=f"{answers.baseline:.3g}",
+        )
         return LowerBound(
             epsilon=epsilon,
             delta=delta,

@@ -15,6 +15,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.evidence import BetWeight, Evidence
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -146,7 +147,9 @@ class Sequential:
         )
         first_proof = min((process.proved for process in evidence if process.proved is not None), default=None)
         description = (
-            f"a claim was refuted after {first_proof} runs" if first_proof is not None else f"{len(scores[0].values)} trials"
+            phrase("a claim was refuted after {runs} runs", runs=first_proof)
+            if first_proof is not None
+            else f"{len(scores[0].values)} trials"
         )
         return replace(bound, selected=description if bound.epsilon > 0 else ""), evidence
 

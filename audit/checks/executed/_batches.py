@@ -11,6 +11,7 @@ from audit.core import event_reading
 from audit.core.data import Array
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.events import Event
+from audit.core.phrases import join_clauses, phrase
 from audit.core.results import Check, Status
 from audit.core.training import Executed
 
@@ -23,7 +24,7 @@ class Steps:
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         accounted_steps = event_reading.steps(event)
-        value = f"{execution.steps} taken, {accounted_steps} accounted"
+        value = phrase("{taken} taken, {accounted} accounted", taken=execution.steps, accounted=accounted_steps)
         return (row("steps", "Steps", value, execution.steps == accounted_steps),)
 
 
@@ -40,17 +41,26 @@ class Sampling:
         expected_sizes = rate * execution.population[:, None]
         if rate in (0.0, 1.0):
             exact = bool((execution.batch_sizes == expected_sizes).all())
-            unit = "client" if event_reading.unit(event) == "client" else "record"
-            return (row("sampling", "Sampling", f"every {unit} in every step with probability {rate:g}", exact),)
+            if event_reading.unit(event) == "client":
+                value = phrase("every client in every step with probability {probability}", probability=f"{rate:g}")
+            else:
+                value = phrase("every record in every step with probability {probability}", probability=f"{rate:g}")
+            return (row("sampling", "Sampling", value, exact),)
         variance = expected_sizes * (1 - rate)
         z = (execution.batch_sizes - expected_sizes) / np.sqrt(variance)
         realised_rate = float(execution.batch_sizes.mean() / execution.population.mean())
         mean_holds = abs(z.mean()) * math.sqrt(draws) < Z_LIMIT
         dispersion = float((z**2).mean())
         spread_holds = abs(dispersion - 1) * math.sqrt(draws / 2) < Z_LIMIT * (1 + 1 / float(variance.min()))
+        spread = phrase("realised variance {ratio} of the law's", ratio=f"{dispersion:.3f}")
         return (
-            row("sampling", "Sampling rate", f"{realised_rate:.4g} realised, {rate:.4g} accounted", mean_holds),
-            row("sampling-law", "Sampling law", f"Poisson; realised variance {dispersion:.3f} of the law's", spread_holds),
+            row(
+                "sampling",
+                "Sampling rate",
+                phrase("{realised} realised, {accounted} accounted", realised=f"{realised_rate:.4g}", accounted=f"{rate:.4g}"),
+                mean_holds,
+            ),
+            row("sampling-law", "Sampling law", join_clauses(("Poisson", spread)), spread_holds),
         )
 
 

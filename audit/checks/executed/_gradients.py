@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.checks.executed._row import recomputation_row, row
+from audit.checks.executed._row import count_recomputed, recomputation_row, row
 from audit.core.event_reading import sum_noise
 from audit.core.events import Event
+from audit.core.phrases import phrase
 from audit.core.results import Check
 from audit.core.training import Executed
 
@@ -20,7 +21,7 @@ class Clipping:
         if sum_noise(event) is None:
             return ()
         largest = float(execution.largest_norm.max(initial=0.0))
-        value = f"largest clipped gradient {largest:.6f} of the clip norm"
+        value = phrase("largest clipped gradient {length} of the clip norm", length=f"{largest:.6f}")
         return (row("clipping", "Clipping", value, largest <= 1 + 1e-4),)  # up to rounding in single precision
 
 
@@ -33,7 +34,10 @@ class ClippingRecomputed:
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         if sum_noise(event) is None:
             return ()
-        description = "clipped gradients of {count} examples recomputed one at a time by plain autograd"
+        description = phrase(
+            "clipped gradients of {count} examples recomputed one at a time by plain autograd",
+            count=count_recomputed(execution.recomputed),
+        )
         names = ("clipping-recomputed", "Clipping, recomputed", description)
         return recomputation_row(execution.recomputed, names, "the clip norm")
 
@@ -47,6 +51,8 @@ class GradientsRecomputed:
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         if sum_noise(event) is not None:
             return ()
-        description = "summed gradients of {count} models recomputed by plain autograd"
+        description = phrase(
+            "summed gradients of {count} models recomputed by plain autograd", count=count_recomputed(execution.recomputed)
+        )
         names = ("gradients-recomputed", "Gradients, recomputed", description)
         return recomputation_row(execution.recomputed, names, "their norm")

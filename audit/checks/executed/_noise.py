@@ -9,6 +9,7 @@ import numpy as np
 from audit.checks.executed._row import Z_LIMIT, row
 from audit.core.event_reading import noisy_steps, sum_noise
 from audit.core.events import Event
+from audit.core.phrases import phrase
 from audit.core.results import Check
 from audit.core.training import Executed
 
@@ -26,7 +27,12 @@ class Noise:
         noise = execution.noise_multiplier
         error = accounted_noise / math.sqrt(2 * max(execution.noise_draws, 1))  # of a deviation of so many normal numbers
         off = float(np.abs(noise - accounted_noise).max())
-        value = f"noise multiplier {noise.min():.4f} to {noise.max():.4f} realised, {accounted_noise:.4f} accounted"
+        value = phrase(
+            "noise multiplier {low} to {high} realised, {accounted} accounted",
+            low=f"{noise.min():.4f}",
+            high=f"{noise.max():.4f}",
+            accounted=f"{accounted_noise:.4f}",
+        )
         # a ten-thousandth more, for sums in single precision
         return (row("noise", "Noise", value, off <= Z_LIMIT * error + 1e-4 * accounted_noise),)
 
@@ -41,8 +47,10 @@ class CountNoise:
         realised_noise = execution.count_noise
         if noisy_steps(event) is None or not len(realised_noise):
             return ()
-        value = (
-            f"noise on the counts of clipped examples {realised_noise.min():.3f} to {realised_noise.max():.3f} of the accounted"
+        value = phrase(
+            "noise on the counts of clipped examples {low} to {high} of the accounted",
+            low=f"{realised_noise.min():.3f}",
+            high=f"{realised_noise.max():.3f}",
         )
         off = float(np.abs(realised_noise - 1).max())
         return (row("count-noise", "Noise on counts", value, off <= Z_LIMIT / math.sqrt(2 * execution.steps)),)

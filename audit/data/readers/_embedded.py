@@ -10,7 +10,10 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.phrases import join_clauses, phrase
 from audit.data.source import Part, Scaling, Source, array_sha256, class_labels
+
+_DIGITS = "UCI optical recognition of handwritten digits (test part), embedded in scikit-learn"
 
 
 def _read_table(name: str, header_rows: int = 0) -> tuple[Array, Array]:
@@ -42,7 +45,7 @@ class Digits:
         inputs, labels = _read_table("digits.csv.gz")
         images = inputs.reshape(-1, 8, 8)
         return Source(
-            origin="UCI optical recognition of handwritten digits (test part), embedded in scikit-learn; divided by 16",
+            origin=join_clauses((_DIGITS, phrase("divided by {factor}", factor=16))),
             sha256=array_sha256(images, labels),
             classes=10,
             main=Part(inputs=images[:, None], labels=class_labels(labels, 10, "digits")),

@@ -5,6 +5,7 @@ from audit.bounds import budget as bounding
 from audit.bounds.budget import Budget
 from audit.core import event_reading
 from audit.core.lower_bounds import BoundTrajectory
+from audit.core.phrases import join_clauses, phrase
 from audit.experiment.games.attack import score
 from audit.experiment.games.job_specs import spread_over
 from audit.experiment.games.observed import GameModels
@@ -32,6 +33,7 @@ def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, 
             ]
             for curve in zip(*rows, strict=True):
                 bound, epsilon = curve[-1], tuple(point.epsilon for point in curve)
-                label = f"{attack.name}, {bound.estimator}{f' (inside {bound.family})' if bound.family else ''}"
+                inside = phrase("{estimator} (inside {family})", estimator=bound.estimator, family=bound.family)
+                label = join_clauses((attack.name, inside if bound.family else bound.estimator), "{first}, {rest}")
                 curves.append((bound.family, BoundTrajectory(label=label, steps=checkpoints, epsilon=epsilon)))
     return tuple(curves)

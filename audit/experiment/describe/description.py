@@ -10,6 +10,7 @@ from audit.core.canaries import Canaries
 from audit.core.coins import some_models
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GameResult, LevelCount, SecretFigures
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Attack, Chooser
 from audit.core.secret_units import SecretScorer, SecretUnit
 from audit.core.views import Scores, View
@@ -71,7 +72,7 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
     complete = replace(
         result,
         models=len(models.observed.diverged),
-        note="; ".join((*prepared_game.notes, *split, *group, *_remarks(models), *absences)),
+        note=join_clauses((*prepared_game.notes, *split, *group, *_remarks(models), *absences)),
     )
     if not scores or result.game.choices > 1 or result.game.aim != "membership":  # what follows is about records in or out
         return complete
@@ -98,7 +99,7 @@ def _with_secrets(results: Sequence[AttackResult], models: GameModels, scores: S
 def _remarks(models: GameModels) -> list[str]:
     """Return what attacks that choose between others took here, and the evidence, in words; no coin of a target decides."""
     rows, signals = models.references, models.observed.signals
-    remarks = []
+    remarks: list[str] = []
     for attack in models.prepared_game.game_design.attacks:
         if isinstance(attack.attack, Chooser):
             signals_of_references = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
@@ -106,7 +107,7 @@ def _remarks(models: GameModels) -> list[str]:
                 signals=signals_of_references, included=some_models(models.prepared_game.assignment.included, rows)
             )
             kind, reason = attack.attack.choose(reference, models.labels)
-            remarks.append(f"'{attack.name}' took {kind}: {reason}")
+            remarks.append(phrase("'{attack}' took {choice}: {reason}", attack=attack.name, choice=kind, reason=reason))
     return remarks
 
 

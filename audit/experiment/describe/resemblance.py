@@ -11,10 +11,12 @@ from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.evaluation import Fidelity
+from audit.core.phrases import join_clauses, phrase
 from audit.core.views import View
 from audit.experiment.games.observed import Room, in_memory
 
 _TOLERANCE = 1.5  # times what the most unusual reference deviates
+UNLIKE = "references do not resemble the target: a weak result speaks of the attack, not of the model"
 _FEWEST = 3
 _NEEDS = "the fidelity check needs logits and labels of the target and of at least 3 references"
 
@@ -70,15 +72,16 @@ class Resemblance:
         reference_accuracy = self._accuracy.mean(axis=0)
         gap = float(np.abs(own - reference_accuracy).max())
         matches = distance <= _TOLERANCE * self.typical and gap <= _TOLERANCE * self._usual_gap + 1 / len(coins)
-        verdict = (
-            "references resemble the target"
-            if matches
-            else "references do not resemble the target: a weak result speaks of the attack, not of the model"
-        )
-        figures = (
-            f"own label given to members and nonmembers {own[0]:.3f} and {own[1]:.3f} (references {reference_accuracy[0]:.3f} "
-            f"and {reference_accuracy[1]:.3f}), distance between loss distributions {distance:.3f} (among references up to "
-            f"{self.typical:.3f})"
+        verdict = "references resemble the target" if matches else UNLIKE
+        figures = phrase(
+            "own label given to members and nonmembers {members} and {nonmembers} (references {one} and {two}), "
+            "distance between loss distributions {distance} (among references up to {most})",
+            members=f"{own[0]:.3f}",
+            nonmembers=f"{own[1]:.3f}",
+            one=f"{reference_accuracy[0]:.3f}",
+            two=f"{reference_accuracy[1]:.3f}",
+            distance=f"{distance:.3f}",
+            most=f"{self.typical:.3f}",
         )
         return Fidelity(
             target_accuracy=(float(own[0]), float(own[1])),
@@ -86,7 +89,7 @@ class Resemblance:
             distance=distance,
             typical=self.typical,
             matches=bool(matches),
-            sentence=f"{verdict}; {figures}",
+            sentence=join_clauses((verdict, figures)),
         )
 
     def _distance(self, losses: Array, coins: Array, *, inside: bool) -> float:

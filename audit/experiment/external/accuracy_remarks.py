@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from audit.core.data import Array
+from audit.core.phrases import phrase
 from audit.core.preflight import LIKE_SIDES, Preflight
 from audit.experiment.describe.usage_spread import LEAST_REFERENCES
 from audit.stats.scoring import usage
@@ -31,24 +32,36 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
     )
     if highest_share < 1 - _MOST_STRANGERS and not preflight.doubt:
         return [
-            "Look first: some losses on the members are those of references on records that they were not trained on: at most "
-            f"{highest_share:.0%} of the members were trained on, if target and references are trained alike. Were all members "
-            "in its training?"
+            phrase(
+                "Look first: some losses on the members are those of references on records that they were not "
+                "trained on: at most {share} of the members were trained on, if target and references are trained "
+                "alike. Were all members in its training?",
+                share=f"{highest_share:.0%}",
+            )
         ]
     if share > _SURE_SHARE:
         return [
-            f"The target's losses on the nonmembers are those of references on records that they were trained on: at least "
-            f"{share:.0%} of the nonmembers were, if target and references are trained alike; {LIKE_SIDES}. Give records that "
-            "the model was never trained on."
+            phrase(
+                "The target's losses on the nonmembers are those of references on records that they were trained on: at least "
+                "{share} of the nonmembers were, if target and references are trained alike; {like}. Give records that the "
+                "model was never trained on.",
+                share=f"{share:.0%}",
+                like=LIKE_SIDES,
+            )
         ]
     inside, outside = preflight.members, preflight.nonmembers
     if by_coins or preflight.measure != "accuracy" or inside is None or outside is None or preflight.doubt:
         return []
     if min(inside, outside) >= LOOKS_TRAINED and inside - outside <= 1 - LOOKS_TRAINED:
         return [
-            f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: {LIKE_SIDES}. "
-            "If nonmembers were split from the training records after training, no figure here says anything; give records "
-            "that the model was never trained on. If they are such records, the model generalises."
+            phrase(
+                "The model is right on {members} of the members and {nonmembers} of the nonmembers: {like}. If nonmembers "
+                "were split from the training records after training, no figure here says anything; give records that the "
+                "model was never trained on. If they are such records, the model generalises.",
+                members=f"{inside:.1%}",
+                nonmembers=f"{outside:.1%}",
+                like=LIKE_SIDES,
+            )
         ]
     members = int(included[0].sum())
     error = math.sqrt(inside * (1 - inside) / members + outside * (1 - outside) / (included.shape[1] - members))
@@ -56,9 +69,13 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
     if len(included) > LEAST_REFERENCES or not is_learned or abs(inside - outside) > _GAP_ERRORS * error:
         return []
     return [
-        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers, alike within chance: so is a "
-        "model that generalises, and so are two parts of its training records. Nothing of one model tells these from each "
-        "other; references that were trained like it do."
+        phrase(
+            "The model is right on {members} of the members and {nonmembers} of the nonmembers, alike within "
+            "chance: so is a model that generalises, and so are two parts of its training records. Nothing of "
+            "one model tells these from each other; references that were trained like it do.",
+            members=f"{inside:.1%}",
+            nonmembers=f"{outside:.1%}",
+        )
     ]
 
 

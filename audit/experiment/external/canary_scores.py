@@ -15,6 +15,7 @@ from audit.checks.membership import IMPLAUSIBLE, order_tail
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.game import Game, Inclusion
+from audit.core.phrases import phrase
 from audit.core.results import AuditReport, Check, Status
 from audit.endpoint.canary_files import TextCanary
 from audit.experiment.external.scores import DECLARATION, ScoredReport, ScoreOrigin, judge_scores
@@ -57,10 +58,17 @@ class CoinKnowledge:
     def check(self) -> Check:
         """Return the row on how the coins are known."""
         item = "Coins of the canaries"
+        value: str
         if self.commitment and self.in_process:
-            value = f"fixed before the training began, in the process that trained; commitment {self.commitment}"
+            value = phrase(
+                "fixed before the training began, in the process that trained; commitment {commitment}",
+                commitment=self.commitment,
+            )
         elif self.commitment:
-            value = f"texts and coins are those of the commitment {self.commitment}; that it was published before is declared"
+            value = phrase(
+                "texts and coins are those of the commitment {commitment}; that it was published before is declared",
+                commitment=self.commitment,
+            )
         elif self.declared:
             value = "independent coins, without a commitment to them"
         else:
@@ -113,7 +121,7 @@ def examine_canaries(
         decoys[1] if coins.are_stated else "",
         _APART * (coins.are_stated and groups is not None and not text_groups.has_bias),
     ]
-    value = f"number of heads and of runs: p = {order:.2g}"
+    value = phrase("number of heads and of runs: p = {p}", p=f"{order:.2g}")
     checks = (
         coins.check,
         guard.check,
@@ -131,9 +139,9 @@ def examine_canaries(
         "place": own[0].context.place,
         "form": own[0].context.form,
     }
-    notes = [f"Commitment: {coins.commitment}." if coins.commitment else "Commitment: none."]
+    notes = [phrase("Commitment: {commitment}.", commitment=coins.commitment) if coins.commitment else "Commitment: none."]
     notes += [] if coins.are_stated else [NO_COINS]
-    notes += [f"{guard.check.item}: {guard.check.value}."]
+    notes += [phrase("{item}: {value}.", item=guard.check.item, value=guard.check.value)]
     game = Game.of_scores("one_run", len(own), settings.adjacency, DECLARATION)
     origin = ScoreOrigin(
         name=name,

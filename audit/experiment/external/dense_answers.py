@@ -4,12 +4,13 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.phrases import phrase
 from audit.data.source import numbered
 from audit.stats.scoring import signals
 
 # the class of pixels that no mask names, by custom of segmentation data; read as not predicted if the model lacks it
 UNNAMED_CLASS = 255
-_EITHER_AXIS = "Both axes of the outputs fit the classes; the {} was taken, with which more answers are right."
+_EITHER_AXIS = "Both axes of the outputs fit the classes; the {axis} was taken, with which more answers are right."
 
 
 def set_aside(labels: Array, classes: int) -> Array:
@@ -42,7 +43,7 @@ def score_places(outputs: Array, labels: Array) -> tuple[Array, Array, tuple[str
         )
     results = [(name, *_score(scores, labels)) for name, scores in arrangements]
     name, losses, hits = max(results, key=lambda result: float(result[2].mean()))
-    return losses, hits, (_EITHER_AXIS.format(name),) if len(results) > 1 else ()
+    return losses, hits, (phrase(_EITHER_AXIS, axis=name),) if len(results) > 1 else ()
 
 
 def _score(outputs: Array, labels: Array) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import AuditError
+from audit.core.phrases import phrase
 from audit.core.preflight import Preflight, TriedReading
 from audit.data.members import MemberEvidence
 from audit.data.row_containers import RowContainer, exchange_parts, read_rows
@@ -171,12 +172,25 @@ def with_input_reading(result: Preflight, reading: TriedReading | None) -> Prefl
     """Return what the reading asks as well; a model that learned next to nothing may fit another one by accident."""
     if reading is None or result.doubt:
         return result
-    right = "" if reading.fit is None else f", right on {reading.fit:.1%} of the members"
-    question = (
-        f"the model's answers fit y far better with {reading.name} (AUC of the loss {write_area(reading.auc)}{right}): are "
-        "records exactly as the model was trained on them?"
+    return replace(result, question=_question(reading), alternatives=(reading,))
+
+
+def _question(reading: TriedReading) -> str:
+    auc = write_area(reading.auc)
+    if reading.fit is None:
+        return phrase(
+            "the model's answers fit y far better with {name} (AUC of the loss {auc}): are records exactly as the model was "
+            "trained on them?",
+            name=reading.name,
+            auc=auc,
+        )
+    return phrase(
+        "the model's answers fit y far better with {name} (AUC of the loss {auc}, right on {share} of the members): are "
+        "records exactly as the model was trained on them?",
+        name=reading.name,
+        auc=auc,
+        share=f"{reading.fit:.1%}",
     )
-    return replace(result, question=question, alternatives=(reading,))
 
 
 def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Iterator[tuple[str, Reading]]:
@@ -186,10 +200,13 @@ def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Ite
         return
     axes = range(1, inputs.ndim)
     for axis in axes:
-        yield f"x in reverse order along axis {axis}", partial(np.flip, axis=axis)
+        yield phrase("x in reverse order along axis {axis}", axis=axis), partial(np.flip, axis=axis)
     for first, second in itertools.combinations(axes, 2):
         if inputs.shape[first] == inputs.shape[second]:
-            yield f"axes {first} and {second} of x exchanged", partial(np.swapaxes, axis1=first, axis2=second)
+            yield (
+                phrase("axes {first} and {second} of x exchanged", first=first, second=second),
+                partial(np.swapaxes, axis1=first, axis2=second),
+            )
     if inputs.dtype.kind != "f":
         yield from _read_tokens(inputs)
         return
@@ -210,7 +227,7 @@ def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Ite
         if rows is not None and 1 < inputs.shape[1] <= _MOST_COLUMNS:
             columns = _search_order(inputs[rows], rows, ask)
             if (columns != np.arange(len(columns))).any():
-                yield f"columns of x in the order {columns.tolist()}", lambda x: x[:, columns]
+                yield phrase("columns of x in the order {order}", order=columns.tolist()), lambda x: x[:, columns]
 
 
 def _read_tokens(inputs: Array) -> Iterator[tuple[str, Reading]]:

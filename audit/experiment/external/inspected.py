@@ -13,6 +13,7 @@ from audit.checks.membership import IMPLAUSIBLE, dependence_tail
 from audit.core.canaries import Assignment
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
+from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
@@ -324,13 +325,23 @@ def _reference_row(case: InspectedCase, *, by_coins: bool, dependent: bool) -> t
     if case.trainer:
         value = f"{count} models trained here by the function that was given, each on the records that coins of its own chose"
         return (Check(code="references", item="Reference models", value=value, status=Status.CHECKED),)
-    value, status = "that their records were drawn without regard to the target's is taken on trust", Status.DECLARED
+    status = Status.FAILED if dependent else Status.DECLARED
+    brought = phrase("{models} models brought", models=count)
+    value = join_clauses((brought, _dependence(dependent, by_coins=by_coins)))
+    return (Check(code="references", item="Reference models", value=value, status=status),)
+
+
+def _dependence(dependent: bool, *, by_coins: bool) -> str:
+    """Return whether the references' records depend on the target's, or who vouches that they do not."""
+    if dependent and by_coins:
+        return phrase(
+            "their records follow the target's coins (by chance in fewer than {share} of audits)", share=f"{IMPLAUSIBLE:g}"
+        )
     if dependent:
-        chance = f"by chance in fewer than {IMPLAUSIBLE:g} of audits"
-        value, status = f"their records follow the target's {'coins ' * by_coins}({chance})", Status.FAILED
-    elif by_coins:
-        value = "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
-    return (Check(code="references", item="Reference models", value=f"{count} models brought; {value}", status=status),)
+        return phrase("their records follow the target's (by chance in fewer than {share} of audits)", share=f"{IMPLAUSIBLE:g}")
+    if by_coins:
+        return "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
+    return "that their records were drawn without regard to the target's is taken on trust"
 
 
 def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:
@@ -350,7 +361,9 @@ def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Seque
         created=settings.timestamp(),
         budget=budget,
         data=_data(evidence, classes),
-        model=f"{settings.model}, {f'{classes} outputs' if classes else 'losses only'}",
+        model=join_clauses(
+            (settings.model, phrase("{count} outputs", count=classes) if classes else "losses only"), "{first}, {rest}"
+        ),
         config=config,
         provenance=make_provenance(settings, config),
         remarks=tuple(notes),

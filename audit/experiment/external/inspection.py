@@ -30,6 +30,7 @@ from audit.checks.membership import draw_coins
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.core.phrases import phrase
 from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
@@ -105,7 +106,7 @@ def examine(
         answers = replace(answers, labels=read_labels(answers.values, evidence.labels, names))
     notes = answers.remarks
     if evidence.omissions:
-        notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
+        notes = (phrase("{count} records were left out because they occur on both sides.", count=evidence.omissions), *notes)
     by_coins = membership_check[1]
     input_reading = None if target is None else find_input_reading(target, evidence, answers, names)
     reference_models = _references(references, evidence, full, settings, by_coins=by_coins, names=names)

@@ -6,6 +6,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError, ObservationError
+from audit.core.phrases import phrase
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
@@ -24,47 +25,47 @@ _FROM_PROBABILITIES = (
     "The target gives probabilities; their logarithms were taken for logits. "
     "Rounding to 0 and 1 hides differences that logits show."
 )
-_FROM_SHARES = "The target's outputs sum to {} in each row; they were taken for shares of it, that is, for probabilities."
+_FROM_SHARES = "The target's outputs sum to {total} in each row; they were taken for shares of it, that is, for probabilities."
 _NEVER_NEGATIVE = (
     "The target's outputs are never negative and their rows have no common sum; they were taken for logits. If they are odds, "
     "distances or rounded probabilities, the figures are not those of the model's loss."
 )
 _FROM_ODDS = "The target gives odds, p / (1 - p) of each class; they were turned into probabilities."
-_OTHER_BASE = "The target gives logarithms of probabilities to the base {}; they were turned into natural ones."
+_OTHER_BASE = "The target gives logarithms of probabilities to the base {base}; they were turned into natural ones."
 _TWICE = (
     "The target's outputs look like softmax of probabilities, that is, softmax taken twice: give logits, or take it once; the "
     "figures are those of the outputs as they are."
 )
 _CUT_OFF = (
-    "{} of the target's logits are {} or {}, the least and the largest: they were cut off there, which hides differences "
-    "between records. Give them as the model computes them."
+    "{share} of the target's logits are {low} or {high}, the least and the largest: they were cut off there, which hides "
+    "differences between records. Give them as the model computes them."
 )
 _TOO_FAR = (
-    "The target's logits are up to {} apart: losses of confident records are 0 in double precision and equal each other. Are "
-    "they multiplied by a constant?"
+    "The target's logits are up to {gap} apart: losses of confident records are 0 in double precision and equal each other. "
+    "Are they multiplied by a constant?"
 )
 _NEVER_POSITIVE = (
     "The target's outputs are never positive: as logits they answer no for every record. If they are logarithms of "
     "probabilities, give probabilities; the figures are not those of the model's loss."
 )
 _SHIFTED = (
-    "The target's outputs would be probabilities if {} were added to each; they were taken for logits. Give probabilities, or "
-    "logits; the figures are not those of the model's loss."
+    "The target's outputs would be probabilities if {shift} were added to each; they were taken for logits. Give "
+    "probabilities, or logits; the figures are not those of the model's loss."
 )
 _RANKS = (
     "Each row of the target's outputs holds the same numbers in another order, as ranks do: how sure the model is of a record "
     "is lost. Give logits or probabilities."
 )
 _CUT_ROWS = (
-    "Each row of the target's outputs has {} of {} classes above 0, as if the others had been cut off: all records whose class "
-    "was cut off have one loss. Give the probabilities of all classes."
+    "Each row of the target's outputs has {kept} of {count} classes above 0, as if the others had been cut off: all records "
+    "whose class was cut off have one loss. Give the probabilities of all classes."
 )
-_UNEVEN = "The target's probabilities sum to up to {} in a row, as rounding gives; each row was divided by its sum."
+_UNEVEN = "The target's probabilities sum to up to {sum} in a row, as rounding gives; each row was divided by its sum."
 _ODDS_ERROR = 1e-3
 _BASES, _BASE_ERROR = (2.0, 10.0), 0.04  # logarithms rounded to one digit
 _SHARE, _FEW_VALUES = 0.05, 20
 _FARTHEST = 700.0  # exp of its negative is 0 in double precision
-_ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
+_ONE_OUTPUT = "The target gives one number a record; it was taken for the {form} of class 1 against class 0."
 _REGRESSION = (
     "The target gives numbers and y holds no classes: a regression. Attacks compare the logarithm of the squared error, which "
     "is the same in every unit up to a constant."
@@ -112,7 +113,7 @@ class Answers:
         """Return how outputs and y were read, in a sentence."""
         if self.logits is not None:
             source = "probabilities" if _FROM_PROBABILITIES in self.remarks else "logits"
-            return f"outputs are {source} of {self.logits.shape[-1]} classes, y holds classes"
+            return phrase("outputs are {form} of {count} classes, y holds classes", form=source, count=self.logits.shape[-1])
         if self.errors is not None:
             return "outputs are numbers, y holds numbers"
         if self.are_several:
@@ -213,7 +214,7 @@ def _classes(outputs: Array, labels: Array) -> Answers:
     _refuse_masks(shares)
     total = find_total(shares)
     if total is not None:
-        remarks = (_FROM_PROBABILITIES,) if total == 1 else (_FROM_SHARES.format(f"{total:g}"), _FROM_PROBABILITIES)
+        remarks = (_FROM_PROBABILITIES,) if total == 1 else (phrase(_FROM_SHARES, total=f"{total:g}"), _FROM_PROBABILITIES)
         logits = _logarithms(shares / total)
         twice = (_TWICE,) if _is_softmax_twice(logits) else ()
         return Answers(logits=logits, remarks=(*further_remarks, *remarks, *twice))
@@ -238,7 +239,7 @@ def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
             return probabilities, ()
         for base in () if is_natural or (values == values[0]).all() else _BASES:
             if np.abs((base**values).sum(axis=1) - 1).max() < _BASE_ERROR:
-                return values * np.log(base), (_OTHER_BASE.format(f"{base:g}"),)
+                return values * np.log(base), (phrase(_OTHER_BASE, base=f"{base:g}"),)
     if outputs.min() >= 0 and np.isfinite(outputs).all() and find_total(outputs) is None:
         values = outputs.astype(np.float64)
         odds_shares = values / (1 + values)
@@ -246,7 +247,7 @@ def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
             return odds_shares, (_FROM_ODDS,)
         sums = values.sum(axis=1, keepdims=True)
         if are_rounded_up(sums):
-            return values / sums, (_UNEVEN.format(f"{sums.max():.3g}"),)
+            return values / sums, (phrase(_UNEVEN, sum=f"{sums.max():.3g}"),)
     return outputs, ()
 
 
@@ -261,8 +262,8 @@ def _find_lost_scale(logits: Array) -> tuple[str, ...]:
         return (_RANKS,)
     count, shift = count_classes(logits), find_shift(logits)
     if count:
-        return (_CUT_ROWS.format(count, logits.shape[1]),)
-    return () if shift is None else (_SHIFTED.format(f"{shift:.3g}"),)
+        return (phrase(_CUT_ROWS, kept=count, count=logits.shape[1]),)
+    return () if shift is None else (phrase(_SHIFTED, shift=f"{shift:.3g}"),)
 
 
 def _find_ends(logits: Array) -> tuple[str, ...]:
@@ -270,8 +271,8 @@ def _find_ends(logits: Array) -> tuple[str, ...]:
     ends = [float(logits.min()), float(logits.max())]
     share = float(np.isin(logits, ends).mean())
     if share > _SHARE and len(np.unique(logits)) > _FEW_VALUES:
-        return (_CUT_OFF.format(f"{share:.0%}", f"{ends[0]:.6g}", f"{ends[1]:.6g}"),)
-    return (_TOO_FAR.format(f"{ends[1] - ends[0]:.6g}"),) if ends[1] - ends[0] > _FARTHEST else ()
+        return (phrase(_CUT_OFF, share=f"{share:.0%}", low=f"{ends[0]:.6g}", high=f"{ends[1]:.6g}"),)
+    return (phrase(_TOO_FAR, gap=f"{ends[1] - ends[0]:.6g}"),) if ends[1] - ends[0] > _FARTHEST else ()
 
 
 def _is_softmax_twice(logits: Array) -> bool:
@@ -313,12 +314,12 @@ def _single(outputs: Array, labels: Array) -> Answers:
         )
     if positive.min() < 0 or positive.max() > 1:
         logits = np.stack([np.zeros_like(positive), positive], axis=1)
-        one, pair = _ONE_OUTPUT.format("logit"), np.stack([-positive, positive], axis=1)
+        one, pair = phrase(_ONE_OUTPUT, form="logit"), np.stack([-positive, positive], axis=1)
         return Answers(
             logits=logits, remarks=(one, *_find_no(positive, labels), *_find_lost_scale(pair), *_find_ends(positive))
         )
     pair = np.stack([1 - positive, positive], axis=1)
-    return Answers(logits=_logarithms(pair), remarks=(_ONE_OUTPUT.format("probability"), _FROM_PROBABILITIES))
+    return Answers(logits=_logarithms(pair), remarks=(phrase(_ONE_OUTPUT, form="probability"), _FROM_PROBABILITIES))
 
 
 def _regression(outputs: Array, labels: Array) -> Answers:

@@ -14,6 +14,7 @@ import numpy as np
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.core.phrases import phrase
 from audit.core.views import View
 from audit.data import loaders, row_containers
 from audit.data.row_containers import RowContainer, read_rows
@@ -126,7 +127,7 @@ def examine_losses(
 
 def _overlap_remarks(records: tuple[RowContainer, RowContainer], sides: _Sides) -> list[str]:
     count = len(records[0]) + len(records[1]) - len(sides.positions)
-    return [f"{count} records were left out because they occur on both sides."] if count else []
+    return [phrase("{count} records were left out because they occur on both sides.", count=count)] if count else []
 
 
 def _texts(values: Array | None) -> Array | None:

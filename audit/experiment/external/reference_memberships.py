@@ -8,6 +8,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.phrases import phrase
 from audit.stats.rank_evidence import find_model_evidence, find_row_evidence, membership_evidence
 
 _TELLS = 5.0  # standard errors from which on the target's losses clearly tell its members
@@ -54,9 +55,14 @@ def _question_row(own: Array) -> str:
     worst, typical = int(own.argmin()), float(np.median(own))
     if own[worst] >= _CHANCE or typical < max(_LEAST_EVIDENCE, own[worst] + _LEAST_EVIDENCE):
         return ""
-    return (
-        f"Look first: reference {worst + 1} tells nothing of its own memberships ({own[worst]:.1f} standard errors), where the "
-        f"typical one does ({typical:.0f}): is row {worst + 1} of references.included its own, and was it trained like them?"
+    return phrase(
+        "Look first: reference {number} tells nothing of its own memberships ({errors} standard errors), "
+        "where the typical one does ({typical}): is row {row} of references.included its own, and was it "
+        "trained like them?",
+        number=worst + 1,
+        errors=f"{own[worst]:.1f}",
+        typical=f"{typical:.0f}",
+        row=worst + 1,
     )
 
 

@@ -11,6 +11,7 @@ from audit.bounds.granted import granted_estimators
 from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.phrases import phrase
 from audit.core.preflight import Preflight
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
@@ -151,7 +152,7 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
         remarks=(
             *preflight.notes(preflight_result),
             *origin.remarks,
-            *(f"Column {check.item}: {check.value}." for check in odd),
+            *(phrase("Column {column}: {remark}.", column=check.item, remark=check.value) for check in odd),
         ),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from audit.core.data import Array
+from audit.core.phrases import phrase
 from audit.data.members import MemberEvidence
-from audit.data.source import numbered
 from audit.stats.bounds.binomial import upper_tail
 
 _CHANCE, _MOST_RECORDS = 1e-5, 20_000
@@ -41,9 +41,13 @@ def _name_huge(rows: Array) -> str:
     if not len(places) or len(places) > _HUGE_SHARE * rows.size:
         return ""
     record, column = (int(number) for number in places[0])
-    return (
-        f"x of {numbered(record)}, members first, holds {rows[record, column]:.3g} at place {column + 1} ({len(places)} such "
-        "values): does it stand for a missing one?"
+    return phrase(
+        "x of record {record} (counted from 1), members first, holds {value} at place {place} ({count} such values): does it "
+        "stand for a missing one?",
+        record=record + 1,
+        value=f"{rows[record, column]:.3g}",
+        place=column + 1,
+        count=len(places),
     )
 
 
@@ -69,10 +73,15 @@ def _find_filler(rows: Array, included: Array) -> str:
     count, inside, place, value = min(cells, key=lambda cell: (0 < cell[1] < cell[0], -cell[0]))
     share = max(included.mean(), 1 - included.mean())
     is_certain = inside in (0, count) and 2 * rows.shape[1] * share**count < _CHANCE
-    return (
-        f"{'Look first: ' * bool(is_certain)}column {place + 1} of x holds {value:.6g} in {inside} members and "
-        f"{count - inside} nonmembers, far from all other values: does it stand for a missing one, as it did in the training?"
+    remark = phrase(
+        "column {column} of x holds {value} in {members} members and {nonmembers} nonmembers, far from all other values: does "
+        "it stand for a missing one, as it did in the training?",
+        column=place + 1,
+        value=f"{value:.6g}",
+        members=inside,
+        nonmembers=count - inside,
     )
+    return phrase("Look first: {question}", question=remark) if is_certain else remark
 
 
 def _find_near_copies(rows: Array, included: Array) -> str:
@@ -97,9 +106,12 @@ def _find_near_copies(rows: Array, included: Array) -> str:
     for share in _SHARES:
         closest = is_split[: int(share * len(first))]
         if len(closest) and len(_SHARES) * upper_tail(int(closest.sum()), len(closest), chance) < _CHANCE:
-            return (
-                f"Look first: of the {len(closest)} closest pairs of records {closest.mean():.0%} have one on each side, where "
-                f"a split at random gives {chance:.0%}: are nonmembers copies of members, rounded, scaled or augmented?"
+            return phrase(
+                "Look first: of the {count} closest pairs of records {share} have one on each side, where a split at "
+                "random gives {chance}: are nonmembers copies of members, rounded, scaled or augmented?",
+                count=len(closest),
+                share=f"{closest.mean():.0%}",
+                chance=f"{chance:.0%}",
             )
     return ""
 
@@ -120,9 +132,10 @@ def _find_own_scales(rows: Array, included: Array) -> str:
         statistic = "least and largest value"
     else:
         return ""
-    return (
-        f"Look first: columns of x have the same {statistic} on both sides, which a split at random does not give: was each "
-        "side scaled by itself? Scale both as the training records were."
+    return phrase(
+        "Look first: columns of x have the same {statistic} on both sides, which a split at random does not "
+        "give: was each side scaled by itself? Scale both as the training records were.",
+        statistic=statistic,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from attacks.tables.columns import TableTriple
 from audit.bounds.budget import Budget
+from audit.core.phrases import phrase
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport
 from audit.experiment.external.table_risks import TableSettings, shared_records, table_audit
@@ -78,7 +79,13 @@ def _notes(tables: TableTriple) -> tuple[str, ...]:
     if not shared:
         return ()
     return (
-        f"{shared} of {len(tables.control)} control records equal a training record in every column ({twins} of "
-        f"{len(tables.training)} training records equal another one). If these are the same people, take them out of the "
-        "control table: they make the risks look smaller.",
+        phrase(
+            "{shared} of {control} control records equal a training record in every column ({twins} of "
+            "{training} training records equal another one). If these are the same people, take them out of the "
+            "control table: they make the risks look smaller.",
+            shared=shared,
+            control=len(tables.control),
+            twins=twins,
+            training=len(tables.training),
+        ),
     )

@@ -7,6 +7,7 @@ import numpy as np
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Array, Records
 from audit.core.errors import DataError
+from audit.core.phrases import phrase
 from audit.core.protocols import Attack, Chooser, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -199,13 +200,18 @@ def remarks_on(users: Users | None, claim_unit: str | None) -> list[str]:
     if users is None:
         return []
     about = (
-        f"bounds are converted from a group of {users.largest} records to one record"
+        phrase("bounds are converted from a group of {records} records to one record", records=users.largest)
         if claim_unit == "record" and users.largest > 1
         else "bounds are about adding or removing a user with all records"
     )
     return [
-        f"One coin decided on all records of each of {users.count} users (at most {users.largest} of one); scores of a user's "
-        f"records are added, and {about}."
+        phrase(
+            "One coin decided on all records of each of {users} users (at most {records} of one); scores of a "
+            "user's records are added, and {about}.",
+            users=users.count,
+            records=users.largest,
+            about=about,
+        )
     ]
 
 

@@ -12,6 +12,7 @@ from audit.core.coins import some_models
 from audit.core.data import Array
 from audit.core.errors import DataError, ObservationError
 from audit.core.event_reading import first_steps
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
@@ -54,7 +55,7 @@ def attempt_whole_game(models: GameModels) -> tuple[list[Scores], dict[str, str]
     runs = models.prepared_game.assignment.runs
     if not models.observed.diverged[:runs].all():
         return attempt(models)
-    reason = f"all {runs} target runs diverged; {ADVICE}"
+    reason = join_clauses((phrase("all {runs} target runs diverged", runs=runs), ADVICE))
     return [], {attack.name: reason for attack in models.prepared_game.game_design.attacks}
 
 
@@ -121,7 +122,10 @@ def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -
     """Raise `ObservationError` if fewer references remained finite than the attack needs."""
     reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
     if reference_count < references_needed:
-        raise ObservationError(
-            f"{reference_count} of {models.prepared_game.game_design.references} reference models stayed finite and it needs "
-            f"{references_needed}; {ADVICE}"
+        reason = phrase(
+            "{finite} of {models} reference models stayed finite and it needs {needed}",
+            finite=reference_count,
+            models=models.prepared_game.game_design.references,
+            needed=references_needed,
         )
+        raise ObservationError(join_clauses((reason, ADVICE)))

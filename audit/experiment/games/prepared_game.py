@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.event_reading import unit
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
+from audit.core.phrases import phrase
 from audit.core.protocols import TensorCanaryMaker
 from audit.core.seeds import Seed
 from audit.experiment.games import stopping
@@ -83,7 +84,9 @@ class PreparedGame:
     def without(self, left_out: Mapping[str, str]) -> PreparedGame:
         """The same without these attacks, by name with the reason of each."""
         attacks = tuple(attack for attack in self.game_design.attacks if attack.name not in left_out)
-        notes = tuple(f"'{name}' was left out: {reason}" for name, reason in left_out.items())
+        notes = tuple(
+            phrase("'{attack}' was left out: {reason}", attack=name, reason=reason) for name, reason in left_out.items()
+        )
         return replace(self, game_design=replace(self.game_design, attacks=attacks), notes=(*self.notes, *notes))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Dataset
 from audit.core.game_results import GroupResult, RecordExposure
+from audit.core.phrases import phrase
 from audit.core.views import Scores
 from audit.experiment.games.naming import RecordKey
 from audit.stats.bounds import roc
@@ -56,12 +57,14 @@ def make_record_table(canaries: Canaries, dataset: Dataset, key: RecordKey) -> R
 
 def absences(table: RecordTable) -> list[str]:
     """Return what the tables of groups cannot show, in words: a sentence for each column with values that no canary has."""
-    sentences = []
+    sentences: list[str] = []
     for column, values in table.absent.items():
         if values:
-            remainder = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+            names: str = ", ".join(values[:MOST_NAMED])
+            if len(values) > MOST_NAMED:
+                names = phrase("{names} and {count} more", names=names, count=len(values) - MOST_NAMED)
             sentences.append(
-                f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{remainder}, so nothing is said of such records"
+                phrase("no canary is of {column} {names}, so nothing is said of such records", column=column, names=names)
             )
     return sentences
 

@@ -11,6 +11,7 @@ from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.events import Event
 from audit.core.models import Signal
+from audit.core.phrases import phrase
 from audit.core.protocols import Accountant, Attack, AttackClass, CanaryMaker, Estimator, ExecutionCheck, Executor, Trainer
 from audit.core.seeds import Seed
 from audit.experiment.games.naming import RecordKey, new_key
@@ -175,7 +176,7 @@ class AuditDesign:
         """Return what the cover says of trainings that are not the same to all parties."""
         return tuple(
             dict.fromkeys(
-                f"{training_design.trained_as}: {training_design.remark}."
+                phrase("{training}: {remark}.", training=training_design.trained_as, remark=training_design.remark)
                 for training_design in self.training_designs
                 if training_design.remark
             )

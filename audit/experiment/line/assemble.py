@@ -19,6 +19,7 @@ from audit.core.event_forms import encode
 from audit.core.event_reading import unit
 from audit.core.events import Event, Unit
 from audit.core.observers import Observer
+from audit.core.phrases import phrase
 from audit.core.protocols import Accountant, LossTaker, Mechanism, MechanismSetting, ModelMaker, ObservedMechanism, Trainer
 from audit.core.seeds import Seed, new_seed
 from audit.event_curves import find_curves
@@ -258,7 +259,7 @@ def _declarations(config: Config, spec: MechanismSpec, adjacency: Adjacency, mec
     curves = find_curves(mechanism)
     if family == "dp_sgd" and curves is not None:
         family = curves.family
-    source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
+    source = spec.claim.source if spec.claim.source == DECLARED else phrase("declared ({name})", name=spec.claim.source)
     return (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
 
 

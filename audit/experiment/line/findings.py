@@ -11,6 +11,7 @@ from audit.core.claims import Certificate, Detectable, Estimate
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import AttackResult, GameResult, RocCurve
+from audit.core.phrases import phrase
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -58,9 +59,9 @@ class Comparisons:
         """Return a curve with a band computed at a share of the error rate as one that holds for all."""
         band = curve.band
         if self.attacks > 1:
-            band = f"{band}, for all {self.attacks} attacks at once"
+            band = phrase("{band}, for all {attacks} attacks at once", band=band, attacks=self.attacks)
         if self.looks > 1:
-            band = f"{band}, at any of {self.looks} looks"
+            band = phrase("{band}, at any of {looks} looks", band=band, looks=self.looks)
         return replace(curve, confidence=confidence, band=band)
 
 

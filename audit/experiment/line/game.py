@@ -17,6 +17,7 @@ from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
 from audit.core.game_results import GameResult
 from audit.core.lower_bounds import BoundTrajectory, ReportedBound
+from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import Preflight
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import Check, Status
@@ -175,8 +176,15 @@ def conclude(
     prepared_game = models.prepared_game
     checks: tuple[Check, ...] = ()
     if prepared_game.notes:
-        name, notes = prepared_game.game_design.name, "; ".join(prepared_game.notes)
-        checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
+        name, notes = prepared_game.game_design.name, join_clauses(prepared_game.notes)
+        checks = (
+            Check(
+                code=f"left-out-{name}",
+                item="Attacks left out",
+                value=phrase("game {game}: {note}", game=name, note=notes),
+                status=Status.GAP,
+            ),
+        )
     result = findings.bound_game(scores, findings.make_terms(prepared_game, watch), stated_claims, budget)
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),

@@ -8,6 +8,7 @@ from audit.core.claims import Claim, Outcome, Verdict
 from audit.core.events import Event
 from audit.core.game import Inclusion
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon, report_bound, report_trajectory
+from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import Preflight
 from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
 from audit.core.rounding import PLACES, down, places_apart, up
@@ -145,16 +146,23 @@ def judge(
         reason = "what was run is not what was accounted for"
         curves = sorted({_curve(bound.family) for bound in able if bound.family and read_epsilon(bound) > claim.epsilon})
         if curves:
-            reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
+            reason = phrase(
+                "what was run is not what was accounted for; its scores do not fit {curves} either, which says nothing of the "
+                "claimed epsilon",
+                curves=join_clauses(curves, "{first} or {rest}"),
+            )
         return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
     if not admissible:
         reason = "no bound was computed that could have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=None, reason=reason)
     reach_text = _reach(claim, admissible)
     if reach <= claim.epsilon:
-        reason = f"even perfect scores would have proved at most {reach_text}, so this audit could not have refuted the claim"
+        reason = phrase(
+            "even perfect scores would have proved at most {ceiling}, so this audit could not have refuted the claim",
+            ceiling=reach_text,
+        )
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
-    reason = f"no bound lies above the claim; perfect scores would have proved up to {reach_text}"
+    reason = phrase("no bound lies above the claim; perfect scores would have proved up to {ceiling}", ceiling=reach_text)
     return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
 
 
@@ -201,32 +209,46 @@ def _above(claim: Claim, bound: ReportedBound) -> str:
     places = places_apart([(claim.epsilon, read_epsilon(bound))])
     proven, claimed = down(read_epsilon(bound), places), up(claim.epsilon, places)
     if bound.family is None:
-        return (
-            f"{bound.estimator} proves epsilon of at least {proven} at confidence {bound.confidence:.6g}, above the claimed "
-            f"{claimed}"
+        return phrase(
+            "{estimator} proves epsilon of at least {epsilon} at confidence {confidence}, above the claimed {claim}",
+            estimator=bound.estimator,
+            epsilon=proven,
+            confidence=f"{bound.confidence:.6g}",
+            claim=claimed,
         )
-    return (
-        f"{bound.estimator} refutes {_curve(bound.family)} at confidence {bound.confidence:.6g}{_parameter(bound)}; inside the "
-        f"family '{bound.family}', and only there, that is an epsilon of at least {proven}, above the claimed {claimed}"
+    refutation = phrase(
+        "{estimator} refutes {curve} at confidence {confidence}",
+        estimator=bound.estimator,
+        curve=_curve(bound.family),
+        confidence=f"{bound.confidence:.6g}",
     )
+    parameter = _parameter(bound)
+    inside = phrase(
+        "inside the family '{family}', and only there, that is an epsilon of at least {epsilon}, above the claimed {claim}",
+        family=bound.family,
+        epsilon=proven,
+        claim=claimed,
+    )
+    return join_clauses((join_clauses((refutation, parameter), "{first}: {rest}") if parameter else refutation, inside))
 
 
 def _curve(family: str) -> str:
     names = {"gdp": "the claimed curve of Gaussian DP", "dp_sgd": "the claimed curve of DP-SGD"}
-    return names.get(family, f"the claimed curve of the family '{family}'")
+    return names.get(family, phrase("the claimed curve of the family '{family}'", family=family))
 
 
 def _parameter(bound: ReportedBound) -> str:
     if bound.parameter is None:
         return ""
     if bound.family == "gdp":
-        return f": mu at least {down(bound.parameter, PLACES)}"
-    return f": effective noise multiplier at most {math.ceil(bound.parameter * 1000) / 1000:.3f}"
+        return phrase("mu at least {value}", value=down(bound.parameter, PLACES))
+    noise = f"{math.ceil(bound.parameter * 1000) / 1000:.3f}"
+    return phrase("effective noise multiplier at most {value}", value=noise)
 
 
 def _reach(claim: Claim, bounds: Sequence[ReportedBound]) -> str:
     """Return the most that perfect scores would have proved, with the family inside which alone they would have."""
     widest = max(bounds, key=read_ceiling)
     places = places_apart([(claim.epsilon, read_ceiling(widest))])
-    inside = f" inside the family '{widest.family}'" if widest.family else ""
-    return f"{down(read_ceiling(widest), places)}{inside}"
+    ceiling = down(read_ceiling(widest), places)
+    return phrase("{ceiling} inside the family '{family}'", ceiling=ceiling, family=widest.family) if widest.family else ceiling

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array
+from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
 from audit.experiment.line.side_agreement import (
@@ -96,15 +97,15 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
             clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
-            doubt = f"another reading fits far better: '{best.name}'" + f" ({CANARIES})" * _goes_against_truths(best, records)
+            doubt = _name_doubt(best.name, CANARIES if _goes_against_truths(best, records) else "")
         elif smallest_tail < LEVEL:
             doubt = _LOWER_SCORES
     exchanged = _exchange_labels(records, figures)
     if exchanged is not None and not doubt and not by_coins:
-        doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
+        doubt, alternatives = _name_doubt(exchanged.name, ""), [exchanged]
     reading, side_question = (None, "") if doubt else question_sides(records)
     if reading is not None and reading.is_sure and (not by_coins or (reading.keeps_columns and reading.strength > _WHOLLY)):
-        doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.keeps_columns else CANARIES})"
+        doubt = _name_doubt(reading.name, SERIES if reading.keeps_columns else CANARIES)
         best_reading = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
         alternatives = [best_reading, *(other for other in alternatives if other.auc != best_reading.auc)]
     if doubt:
@@ -125,6 +126,12 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         doubt=doubt,
         question=question,
     )
+
+
+def _name_doubt(reading: str, exception: str) -> str:
+    if exception:
+        return phrase("another reading fits far better: '{name}' ({exception})", name=reading, exception=exception)
+    return phrase("another reading fits far better: '{name}'", name=reading)
 
 
 def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Preflight:
@@ -193,17 +200,19 @@ def _ask_of_columns(records: ReadRecords) -> str:
     """Return what to ask of classes that y lacks, or of labels that answers do not fit though they fit most others."""
     strange = _find_strange_share(records)
     if strange > _STRANGE:
-        return (
-            f"the model names classes that y never holds for {strange:.0%} of the members: are columns and labels those that "
-            "it was trained with?"
+        return phrase(
+            "the model names classes that y never holds for {share} of the members: are columns and labels those that it was "
+            "trained with?",
+            share=f"{strange:.0%}",
         )
     columns = find_strange_columns(records)
     if not len(columns):
         return ""
     names = ", ".join(str(column + 1) for column in columns[:5])
-    return (
-        f"answers on the members fit y of most labels, but y of label {names} (counted from 1) no better than shuffled y: are "
-        "the columns of y those that the model answers?"
+    return phrase(
+        "answers on the members fit y of most labels, but y of label {names} (counted from 1) no better than shuffled y: are "
+        "the columns of y those that the model answers?",
+        names=names,
     )
 
 
@@ -229,30 +238,33 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
     if measure == "error":
         return "the model is no better on its own training records than always giving the mean: are y and outputs in one unit?"
     instead = "always naming the commonest class" if fit <= trivial else "its answers would be on shuffled labels"
-    return (
-        f"the model is no better on its own training records than {instead}: are records and labels exactly as it was trained "
-        "on them? Strongly private training can do this as well"
+    return phrase(
+        "the model is no better on its own training records than {instead}: are records and labels exactly as it was trained "
+        "on them? Strongly private training can do this as well",
+        instead=instead,
     )
 
 
 def notes(result: Preflight) -> list[str]:
     """Return what a reader of the verdict must not miss: what speaks against the reading, and what was alternatives."""
     if result.question:
-        end = "" if result.question.endswith("?") else "."
-        return [f"Look first: {result.question}{end}"]
+        if result.question.endswith("?"):
+            return [phrase("Look first: {question}", question=result.question)]
+        return [phrase("Look first: {question}.", question=result.question)]
     if not result.doubt:
         return []
-    alternatives = "; ".join(
-        f"{reading.name}: AUC {write_area(reading.auc)}{_describe_fit(reading, result)}" for reading in result.alternatives
-    )
+    alternatives = join_clauses([_describe(reading, result) for reading in result.alternatives])
     return [
-        f"Invalid: {result.doubt}; AUC of the loss {write_area(result.auc)}.",
-        *([f"Other readings that were tried: {alternatives}."] if alternatives else []),
+        phrase("Invalid: {doubt}; AUC of the loss {auc}.", doubt=result.doubt, auc=write_area(result.auc)),
+        *([phrase("Other readings that were tried: {tried}.", tried=alternatives)] if alternatives else []),
     ]
 
 
-def _describe_fit(reading: TriedReading, result: Preflight) -> str:
-    return f", right {reading.fit:.1%}" if reading.fit is not None and result.measure == "accuracy" else ""
+def _describe(reading: TriedReading, result: Preflight) -> str:
+    auc = write_area(reading.auc)
+    if reading.fit is None or result.measure != "accuracy":
+        return phrase("{name}: AUC {auc}", name=reading.name, auc=auc)
+    return phrase("{name}: AUC {auc}, right {share}", name=reading.name, auc=auc, share=f"{reading.fit:.1%}")
 
 
 def write_area(auc: float | None) -> str:

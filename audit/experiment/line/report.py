@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from audit import plugins
 from audit.bounds.budget import Budget
 from audit.core.access import Access
+from audit.core.adjacency import Adjacency
 from audit.core.data import Dataset
 from audit.core.event_reading import noisy_steps
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
+from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import AttackClass, Gate
 from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import SCHEMA, AuditReport, Check, Coverage, GateResult, MechanismResult, Status
 from audit.core.rounding import down, places_apart, up
+from audit.experiment.describe.resemblance import UNLIKE
 from audit.experiment.line import judge
 
 
@@ -101,7 +104,10 @@ def model_name(model: Mapping[str, object], parameters: int) -> str:
     spec = dict(model)
     name = str(spec.pop("kind", spec.pop("factory", "model")))
     remainder = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
-    return f"{name}{f' ({remainder})' if remainder else ''}, {parameters:,} parameters"
+    count = phrase("{parameters} parameters", parameters=f"{parameters:,}")
+    return join_clauses(
+        (phrase("{name} ({options})", name=name, options=remainder) if remainder else name, count), "{first}, {rest}"
+    )
 
 
 def _in_words(value: object) -> str:
@@ -119,12 +125,13 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
     adjacencies = {game.game.adjacency for game in result.games}
     agrees = adjacencies == {claim.adjacency}
     rows = [
-        Check(code="unit", item="Unit of privacy", value=f"one training {claim.unit}", status=Status.DECLARED),
+        Check(
+            code="unit", item="Unit of privacy", value=phrase("one training {unit}", unit=claim.unit), status=Status.DECLARED
+        ),
         Check(
             code="adjacency",
             item="Neighbouring data sets",
-            value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one "
-            f"{'record' if claim.unit == 'example' else claim.unit}",
+            value=_neighbours(claim.adjacency, "record" if claim.unit == "example" else claim.unit),
             status=Status.CHECKED if agrees else Status.FAILED,
         ),
         _compare_accountants(result),
@@ -142,6 +149,14 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
     return tuple(rows)
 
 
+def _neighbours(adjacency: Adjacency, unit: str) -> str:
+    if adjacency is Adjacency.ADD_REMOVE:
+        return phrase("add or remove one {unit}", unit=unit)
+    if adjacency is Adjacency.ZERO_OUT:
+        return phrase("zero out one {unit}", unit=unit)
+    return phrase("replace one {unit}", unit=unit)
+
+
 def _compare_accountants(result: MechanismResult) -> Check:
     computed_claims = [claim for claim in result.claims if not claim.is_declared]
     if len(computed_claims) < 2:
@@ -149,7 +164,9 @@ def _compare_accountants(result: MechanismResult) -> Check:
             code="accountants", item="Second accountant", value="none; the claim stands on one figure", status=Status.GAP
         )
     low, high = min(c.epsilon for c in computed_claims), max(c.epsilon for c in computed_claims)
-    value = f"{len(computed_claims)} accountants state {low:.3g} to {high:.3g}"
+    value = phrase(
+        "{count} accountants state {low} to {high}", count=len(computed_claims), low=f"{low:.3g}", high=f"{high:.3g}"
+    )
     return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
 
 
@@ -164,13 +181,20 @@ def _release_text(result: MechanismResult) -> str:
 
 def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     """Remarks for the cover that a reader of the verdict must not miss."""
-    lines = [f"Outside the claim: {text}." for text in frame.unaccounted]
+    lines: list[str] = [phrase("Outside the claim: {text}.", text=text) for text in frame.unaccounted]
     for result in results:
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
-                lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+                lines.append(
+                    phrase(
+                        "{name}: {item} failed the check ({value}).",
+                        name=result.name,
+                        item=check.item.lower(),
+                        value=check.value,
+                    )
+                )
             if check.code == "own-modules" or check.code.startswith("left-out-"):
-                lines.append(f"{result.name}, {check.value}.")
+                lines.append(phrase("{training}, {note}.", training=result.name, note=check.value))
         for game in result.games:
             lines += (
                 _weak(result.name, game) if result.is_void else [*_stopping_note(result.name, game), *_weak(result.name, game)]
@@ -180,7 +204,7 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
             lines.append(family_bound)
         noisy = None if result.mechanism is None else noisy_steps(result.mechanism)
         if noisy is not None and noisy.noise_multiplier == 0:
-            lines.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
+            lines.append(phrase("{name} adds no noise: it has no guarantee at any epsilon.", name=result.name))
     return tuple(lines)
 
 
@@ -189,10 +213,13 @@ def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
     stopping = game.watched
     if stopping is None or stopping.proved is None:
         return []
-    return [
-        f"{mechanism}, game {game.name}: a claim was refuted after {stopping.proved} runs; {stopping.used} of at most "
-        f"{stopping.planned} were trained."
-    ]
+    note = phrase(
+        "a claim was refuted after {runs} runs; {trained} of at most {planned} were trained",
+        runs=stopping.proved,
+        trained=stopping.used,
+        planned=stopping.planned,
+    )
+    return [phrase("{training}, game {game}: {note}.", training=mechanism, game=game.name, note=note)]
 
 
 def _weak(mechanism: str, game: GameResult) -> list[str]:
@@ -200,7 +227,8 @@ def _weak(mechanism: str, game: GameResult) -> list[str]:
     fidelity = None if game.evaluation is None else game.evaluation.fidelity
     if fidelity is None or fidelity.matches:
         return []
-    return [f"{mechanism}, game {game.name}: the attack is weak, because {fidelity.sentence.split(';')[0]}."]
+    note = phrase("the attack is weak, because {reason}", reason=UNLIKE)
+    return [phrase("{training}, game {game}: {note}.", training=mechanism, game=game.name, note=note)]
 
 
 def _family_above(result: MechanismResult) -> str | None:
@@ -216,9 +244,13 @@ def _family_above(result: MechanismResult) -> str | None:
     bound = max(over, key=lambda bound: bound.epsilon_inside)
     places = places_apart([(claim.epsilon, bound.epsilon_inside)])
     proven, claimed = down(bound.epsilon_inside, places), up(claim.epsilon, places)
-    return (
-        f"{result.name}: inside the family '{bound.family}' the scores prove {proven}, above the claimed "
-        f"{claimed}; the claim does not assert that family, so this alone refutes nothing."
+    return phrase(
+        "{name}: inside the family '{family}' the scores prove {epsilon}, above the claimed {claim}; the "
+        "claim does not assert that family, so this alone refutes nothing.",
+        name=result.name,
+        family=bound.family,
+        epsilon=proven,
+        claim=claimed,
     )
 
 
@@ -245,10 +277,17 @@ def _games_by_training(games: Sequence[tuple[str, GameResult]]) -> str:
     trainings = {(training, game.name): game.game for training, game in games}.values()
     canaries = sum(game.canaries * game.runs for game in trainings)
     runs = sum(game.runs for game in trainings)
-    noun = "canaries" if all(game.choices == 1 for game in trainings) else "secrets"
+    count = f"{canaries:,}"
     if all(game.inclusion is Inclusion.SPLIT for game in trainings):
-        noun = "records"
-    return f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {', '.join(names)}"
+        subjects = phrase("{count} records", count=count)
+    elif all(game.choices == 1 for game in trainings):
+        subjects = phrase("{count} canaries", count=count)
+    else:
+        subjects = phrase("{count} secrets", count=count)
+    scorers = ", ".join(names)
+    if runs == 1:
+        return phrase("{what} over {runs} training run, scorers {scorers}", what=subjects, runs=runs, scorers=scorers)
+    return phrase("{what} over {runs} training runs, scorers {scorers}", what=subjects, runs=runs, scorers=scorers)
 
 
 def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:

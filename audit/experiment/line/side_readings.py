@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from audit.core.data import Array
+from audit.core.phrases import phrase
 from audit.experiment.line.side_agreement import (
     FAR,
     MOST_CLASSES,
@@ -94,15 +95,21 @@ def question_sides(records: ReadRecords) -> tuple[SideReading | None, str]:
     if nonmembers.is_beyond_chance or not members.is_far_above(nonmembers):
         is_known = reading is not None and members.is_beyond_chance and nonmembers.is_beyond_chance
         return (reading, _name_question(reading)) if reading is not None and is_known else (None, "")
-    fit = "" if reading is None else f" ({reading.name} would)"
-    return reading, (
-        f"the model's answers fit y of the members, but y of the nonmembers no better than shuffled y{fit}: is each nonmember "
-        f"beside its own y ({CANARIES})? A model that learned random labels by heart gives this as well"
+    rival = "shuffled y" if reading is None else phrase("shuffled y ({name} would)", name=reading.name)
+    return reading, phrase(
+        "the model's answers fit y of the members, but y of the nonmembers no better than {shuffled}: is each nonmember beside "
+        "its own y ({exception})? A model that learned random labels by heart gives this as well",
+        shuffled=rival,
+        exception=CANARIES,
     )
 
 
 def _name_question(reading: SideReading) -> str:
-    return f"'{reading.name}' fits the model's answers far better: is each record beside its own y ({CANARIES})?"
+    return phrase(
+        "'{name}' fits the model's answers far better: is each record beside its own y ({exception})?",
+        name=reading.name,
+        exception=CANARIES,
+    )
 
 
 def _tells_classes(records: ReadRecords, reading: SideReading, rows: Array) -> bool:
@@ -166,15 +173,19 @@ def _move_rows(answers: Array, truths: Array, side_name: str) -> Iterator[SideRe
             if reading is not None:
                 alike = compare_values(truths[rows], truths[order][rows])
                 is_telling = alike is None or abs(alike.strength) > _TELLING * alike.deviation
-                from_record = f" from record {start + 1} on" if start else ""
+                movement = phrase("{moved} from record {number} on", moved=way, number=start + 1) if start else way
                 yield SideReading(
-                    name=f"{side_name} {way}{from_record}",
+                    name=_name(side_name, movement),
                     strength=reading[0],
                     gain=reading[1],
                     records=len(rows),
                     is_sure=not is_telling and not _agrees(answers[rows], truths[rows]),
                     move=partial(_move_from, start, move),
                 )
+
+
+def _name(side_name: str, movement: str) -> str:
+    return phrase("{side} {moved}", side=side_name, moved=movement)
 
 
 def _move_from(start: int, move: Move, rows: Array) -> Array:
@@ -190,7 +201,7 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
         reading = _judge(answers[1::2], truths[1::2], read[1::2])
         partial_fit = _find_exchanged(answers[1::2], truths[1::2], read[1::2])
         if reading is not None and reading[1] > FAR:
-            name = f"{side_name} with classes in another order"
+            name = _name(side_name, "with classes in another order")
             yield SideReading(
                 name=name,
                 strength=reading[0],
@@ -203,7 +214,7 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
             classes = np.unique(truths[read != truths])
             class_list = ", ".join([*map(str, classes[:_MOST_NAMED]), *["..."] * (len(classes) > _MOST_NAMED)])
             yield SideReading(
-                name=f"{side_name} with classes {class_list} in another order",
+                name=_name(side_name, phrase("with classes {classes} in another order", classes=class_list)),
                 strength=partial_fit[0],
                 gain=partial_fit[1],
                 records=int((read != truths).sum()),
@@ -217,7 +228,7 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
             _judge(answers[1::2][:, places], truths[1::2][:, places], truths[1::2][:, order[places]]) if len(places) else None
         )
         if reading is not None:
-            name = f"{side_name} with its columns in another order"
+            name = _name(side_name, "with its columns in another order")
             yield SideReading(name=name, strength=reading[0], gain=reading[1], records=len(answers), is_sure=False, order=order)
 
 

@@ -12,6 +12,7 @@ from audit.bounds.budget import Budget, bounds
 from audit.core import event_reading
 from audit.core.data import Dataset
 from audit.core.lower_bounds import LowerBound
+from audit.core.phrases import phrase
 from audit.core.plans import CeilingRow, RunPlan, StoppingRow, Timing
 from audit.core.tables import Table
 from audit.core.views import Scores
@@ -124,7 +125,11 @@ def make_plan(
         ceilings=ceilings,
         left_out=(
             *(() if is_small else (large,)),
-            *(f"{game.training.name}, game {game.game_design.name}: {note}" for game in games for note in game.notes),
+            *(
+                phrase("{training}, game {game}: {note}", training=game.training.name, game=game.game_design.name, note=note)
+                for game in games
+                for note in game.notes
+            ),
         ),
         power=Table(() if violation is None else [row for prepared_game in samples for row in study.rows(prepared_game)]),
         stopping=Table(
