@@ -331,6 +331,9 @@ class _RawReads(TorchFunctionMode):
         if func is torch.Tensor.item and (form := self._noise.noise(args[0])) is not None and not form.value.any():
             return form.reshape(-1)[0].scalar()
         if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
+            form, recording = self._noise.noise(args[0]), self._noise.recording
+            if form is not None and not form.value.any() and not recording.at_return:
+                recording.gaps.append(f"noise that {func.__name__} reads before it was added")
             self._noise.release(args[0])
         if func in _MAKERS and args and isinstance(args[0], NoisyArray):
             return self.take_over(func, *args, **(kwargs or {}))

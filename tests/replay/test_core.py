@@ -359,3 +359,8 @@ def test_noise_of_torch_distributions_costs_what_that_of_numpy_does(noise: Any) 
     result = replay(lambda d: torch.as_tensor(clip(d)).sum() + noise(scale))
     assert result.verdict is ReplayVerdict.PROVED, result.reason
     assert result.loss == pytest.approx(replay(lambda d, rng: clip(d).sum() + rng.laplace(0, 12)).loss, abs=1e-12)
+
+
+def test_noise_of_torch_that_numpy_reads_before_the_sum_is_not_followed() -> None:
+    result = replay(lambda d: torch.from_numpy(clip(d).sum() + 10 * torch.randn(1).numpy()), mu=1.0)
+    assert result.verdict is ReplayVerdict.NOT_FOLLOWED
