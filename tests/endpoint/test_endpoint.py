@@ -483,8 +483,14 @@ def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys
     canary_files.write(texts, tmp_path / "texts.jsonl")
     with served("good", tuple(text.text for text in texts if text.included)) as server:
         command = ["endpoint", server.url, "--model", "m", "--reference", "base", "--canaries", str(tmp_path / "texts.jsonl")]
-        assert answer([*command, "--texts", "--json"]) == 0
         assert answer([*command, "--texts", "--coins"]) == 2
+        assert answer([*command, "--texts", "--cache", str(tmp_path / "cache")]) == 0
+        capsys.readouterr()
+        server.model, known = TinyModel(), server.model
+        assert answer([*command, "--texts", "--cache", str(tmp_path / "cache")]) == 3
+        assert "the cache holds answers of another model" in capsys.readouterr().err
+        server.model = known
+        assert answer([*command, "--texts", "--json"]) == 0
         server.longest = 100  # characters: texts and what probes the server fit, shots do not
         assert answer([*command, "--texts", "--json"]) == 0, "shots that do not fit are left out"
     output = capsys.readouterr().out
