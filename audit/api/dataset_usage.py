@@ -54,10 +54,11 @@ def dataset_usage(
     from audit.experiment.games.own_attacks import build_attack
 
     records, truths = array(inputs), np.asarray(array(labels))
+    audited = Records(inputs=records, labels=truths)  # refuses inputs and labels of other lengths
     stream = Seed(seed).child("dataset usage")
     if isinstance(references, ReferenceTraining):
         training_records = TrainingRecords(inputs=records, original_labels=truths, labels=truths)
         references = references.references(training_records, 0.5, stream.child("trained references"))
     scorer = build_attack({"kind": attack})
     settings = UsageSettings(attack=scorer, seed=stream, confidence=confidence)
-    return estimate_usage(model, Records(inputs=records, labels=truths), references, settings)
+    return estimate_usage(model, audited, references, settings)
