@@ -11,6 +11,7 @@ from typing import Any
 
 from audit.core.errors import ConfigError, OutputError
 from audit.core.lower_bounds import read_ceiling, read_epsilon
+from audit.core.phrases import plain
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.visible import without_passwords
 from reports import headline
@@ -66,7 +67,9 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
         client = mlflow.MlflowClient(tracking_uri=uri)
         record = client.get_experiment_by_name(experiment)
         place = client.create_experiment(experiment) if record is None else record.experiment_id
-        run = client.create_run(place, run_name=report.title, start_time=_milliseconds(report.created), tags=_tags(report))
+        run = client.create_run(
+            place, run_name=plain(report.title), start_time=_milliseconds(report.created), tags=_tags(report)
+        )
         name = run.info.run_id
         with _termination(client, name):
             for key, value in metrics(report).items():

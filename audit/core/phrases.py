@@ -43,6 +43,15 @@ def phrase(message: str, /, **values: object) -> Phrase:
     return Phrase(message, {name: str(value) for name, value in values.items()})
 
 
+def plain(text: str) -> str:
+    """Return the text alone, for libraries that take no other string than Python's own, as YAML does.
+
+    >>> type(plain(phrase("rate x{factor}", factor=2))).__name__
+    'str'
+    """
+    return "".join(text)
+
+
 def join_clauses(parts: Sequence[str], message: str = "{first}; {rest}") -> str:
     """Return clauses with semicolons between them, or with what the message has.
 

@@ -161,7 +161,7 @@ def tensor_sizes(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> t
         try:
             with torch.device("meta"):  # our own architectures are counted without memory for them
                 module = initialise_model(spec, input_shape, classes, Seed(0))
-        except (OverflowError, RuntimeError) as error:
+        except (OverflowError, RuntimeError, TypeError) as error:  # by how far beyond 64 bits a size is
             raise ConfigError(f"model.{spec['kind']} has more weights than torch can count; choose a smaller model") from error
     return tuple(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 

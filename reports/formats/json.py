@@ -236,7 +236,7 @@ def _decode(value: Any, kind: Any, location: str) -> Any:
 def _decode_tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
     classes = {member.__name__: member for member in members}
     name = value.get(TAG) if isinstance(value, dict) else None
-    if name not in classes:
+    if not isinstance(name, str) or name not in classes:
         raise DataError(f"{FILE}: {location} has {TAG} {name!r}; expected one of {', '.join(sorted(classes))}")
     instance = _object({key: item for key, item in value.items() if key != TAG}, classes[name], location)
     return instance.event() if isinstance(instance, WrittenForm) else instance
