@@ -129,7 +129,7 @@ class Rdp:
         Raises:
             UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
         """
-        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon, classic=False)
+        return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon)
 
 
 def _improved_epsilon(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:

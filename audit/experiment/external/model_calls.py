@@ -30,7 +30,7 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
         DataError: later, outputs that are no numbers.
     """
     if hasattr(target, "logits"):
-        return _whole_or_batches(lambda batch: np.asarray(_in_either_type(target.logits, batch)))
+        return _whole_or_batches(lambda batch: np.asarray(in_either_type(target.logits, batch)))
     if hasattr(target, "outputs") and hasattr(target, "released"):
         return _whole_or_batches(_alone(target))
     if hasattr(target, "parameters") and hasattr(target, "modules"):
@@ -74,7 +74,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
         raise
     except Exception as error:  # whatever a user's function raises is reported with what it was given
         numbers = None if find_column_names(function) else _frame_numbers(batch)
-        numbers = round_numbers(batch) if numbers is None else numbers
+        numbers = _round_numbers(batch) if numbers is None else numbers
         if numbers is not None:
             return call_named(function, numbers, name)
         hint = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
@@ -223,21 +223,25 @@ def _frame_numbers(batch: Any) -> Array | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def round_numbers(batch: Any) -> Array | None:
+def _round_numbers(batch: Any) -> Array | None:
     """Return an array of other real numbers as float32, which many models of torch take alone; None for anything else."""
     has_numbers = isinstance(batch, np.ndarray) and batch.dtype.kind == "f" and batch.dtype != np.float32
     return batch.astype(np.float32) if has_numbers else None
 
 
-def _in_either_type(function: Callable[[Any], Any], batch: Any) -> Any:
-    """Return what a method gives for a batch as it is, or as float32 if it does not take that."""
+def in_either_type(function: Callable[[Any], Any], batch: Any, is_worth: Callable[[Exception], bool] = lambda _: True) -> Any:
+    """Return what a function of the user's gives for a batch as it is, or as float32 if it does not take that.
+
+    Args:
+        is_worth: whether after this error a second call is.
+    """
     try:
         return function(batch)
     except AuditError:
         raise
-    except Exception:  # whatever a user's method raises on float64, as torch does
-        numbers = round_numbers(batch)
-        if numbers is None:
+    except Exception as error:  # whatever the user's code raises on float64, as torch does
+        numbers = _round_numbers(batch)
+        if numbers is None or not is_worth(error):
             raise
         return function(numbers)
 
@@ -275,4 +279,4 @@ def _alone(subject: Subject) -> Callable[[Array], Array]:
     """The outputs of a subject of one model, such as a trainer of this project gives."""
     if len(subject) != 1:
         raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
-    return lambda inputs: np.asarray(_in_either_type(subject.outputs, inputs))[0]
+    return lambda inputs: np.asarray(in_either_type(subject.outputs, inputs))[0]

@@ -28,7 +28,7 @@ from audit.execution import code, run_folder
 from audit.experiment.external.external_models import References, query_model
 from audit.experiment.external.label_reading import find_class_names
 from audit.experiment.external.model_answers import Answers
-from audit.experiment.external.model_calls import round_numbers
+from audit.experiment.external.model_calls import in_either_type
 from audit.experiment.external.units import Users
 
 LOG = logging.getLogger("audit")
@@ -235,13 +235,10 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     function = plugins.foreign(train) if isinstance(train, str) else train
     inputs, labels = records.take(job.included)
     try:
-        try:
-            model = function((inputs, labels), job.seed)
-        except Exception as error:  # torch's layers take float32 alone; nothing else is trained a second time
-            rounded_inputs = round_numbers(inputs)
-            if rounded_inputs is None or not _NUMBER_TYPES.search(str(error)):
-                raise
-            model = function((rounded_inputs, labels), job.seed)
+        # torch's layers take float32 alone; nothing else is trained a second time
+        model = in_either_type(
+            lambda x: function((x, labels), job.seed), inputs, lambda error: bool(_NUMBER_TYPES.search(str(error)))
+        )
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
         raise ConfigError(
             f"training {job.number} by {train} failed: {plugins.explain(error)}; expected train((inputs, labels), seed) to "
