@@ -114,7 +114,7 @@ class _Names(dict[str, Any]):
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Return whether a value is of an annotated type, as far as that can be told without reading what it holds."""
+    """Return whether a value is of an annotated type, as far as that shows without reading its entries."""
     origin: Any = typing.get_origin(kind) or kind
     options = typing.get_args(kind)
     if origin in (typing.Union, types.UnionType, typing.Annotated):

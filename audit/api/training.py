@@ -240,7 +240,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
 
 
 def check_twins(system_game: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:
-    """Return whether systems that never saw a canary are told by the coins, as chance does in fewer than 1 of 1,000 audits."""
+    """Return whether coins predict systems that never saw a canary, as chance does in fewer than 1 of 1,000 audits."""
     from audit.api.scores import lower_bound
     from audit.experiment.external.system_game import break_ties
 

@@ -44,7 +44,6 @@ class Guard:
 
     @property
     def check(self) -> Check:
-        """The row in the assumptions table."""
         item = "Blind classifier on the inputs"
         if self.auc is None:
             value = phrase("not run: it needs inputs and at least {records} records on each side", records=FEWEST)
@@ -166,7 +165,7 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
 
 
 def _counts(labels: Array, member: Array) -> tuple[float, float]:
-    """Return the AUC of the class whose share differs most between the sides, and its p-value times the number of classes."""
+    """Return the AUC of the class with the most different shares on the sides, and its p-value times the number of classes."""
     from audit.stats.bounds import excess_success
 
     classes, place = np.unique(labels, return_inverse=True)

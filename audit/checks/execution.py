@@ -15,13 +15,10 @@ from audit.core.training import Executed, row_texts
 
 
 def check_executed(event: Event, execution: Executed, execution_checks: Sequence[ExecutionCheck] = ()) -> tuple[Check, ...]:
-    """Return what the trainer measured of itself against the event that the accountants were given.
+    """Return what the trainer measured of itself against the event that the accountants were given, others' checks last.
 
-    Steps must agree exactly. The batch law is compared through the mean and the dispersion of realised
-    batch sizes, the noise through its realised standard deviation, each within five standard errors.
-
-    Args:
-        execution_checks: checks of third parties, after this project's own.
+    Steps must agree exactly. The batch law is compared through the mean and the dispersion of realised batch sizes, the noise
+    through its realised standard deviation, each within five standard errors.
     """
     if not execution.measured:
         value = "nothing was measured: models were trained by the user's own function"
@@ -63,8 +60,7 @@ def _models(count: int, total: int) -> str:
 
 
 def own_modules(execution: Executed) -> tuple[Check, ...]:
-    """Return in what models differ in addition to their weights, if they do; each then has its own module, and is slower for
-    it."""
+    """Return in what models differ in addition to their weights, if they do; each then has a module, and is slower for it."""
     reasons = [reason for reason in row_texts(execution.own_modules) if reason]
     if not reasons:
         return ()

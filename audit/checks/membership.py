@@ -34,17 +34,14 @@ def draw_coins(count: int, seed: int | None = None) -> Array:
 
 
 def membership_check(stored_coins: Array | None, seed: int | None, included: Array, index: Array | None) -> tuple[Check, bool]:
-    """Return the row on how membership was decided, and whether it was by coins.
+    """Return the row on how membership was decided, and whether it was by coins; `DataError` if they are not these records'.
 
     Args:
         stored_coins: `(n,)` bool, the coins as they were recorded, or None.
         seed: in place of `stored_coins`, the seed that `draw_coins` drew them with, or None.
         included: `(n,)` bool of the audited records.
-        index: `(n,)` position of each record among the coins, or None if members and nonmembers are merely in the
-            order of their coins.
-
-    Raises:
-        DataError: coins were given and they are not these records' coins, or no fair and independent coins.
+        index: `(n,)` position of each record among the coins, or None if members and nonmembers are merely in the order of
+            their coins.
     """
     if seed is not None:
         coins, source = draw_coins(len(included), seed), "the given seed"

@@ -104,7 +104,6 @@ class Policy(ConfigSection):
 
     @property
     def gates(self) -> dict[str, Gate]:
-        """The gates that have a limit."""
         return {name: _gate(name, limit) for name, limit in (self.model_extra or {}).items() if limit is not None}
 
     @model_validator(mode="before")
@@ -137,7 +136,6 @@ class ExecutionSection(ConfigSection):
 
     @property
     def executor(self) -> dict[str, Any]:
-        """The executor's spec."""
         return {"kind": self.kind, **(self.model_extra or {})}
 
 
@@ -200,11 +198,7 @@ class Config(ConfigSection):
     """Classes of attack that third parties add to the report's list."""
 
     def find_training(self, mechanism: MechanismSpec) -> TrainingSection:
-        """Return how a mechanism is trained.
-
-        Raises:
-            ConfigError: options that its optimiser does not take, lacks or refuses.
-        """
+        """Return how a mechanism is trained; `ConfigError` for options that its optimiser does not take, lacks or refuses."""
         try:
             return self.training.overridden(mechanism.training)
         except ConfigError as error:

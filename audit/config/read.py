@@ -24,12 +24,11 @@ _NO_IDENTITY = frozenset({"about", "execution", "name", "title", "output", "unac
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A validated config, its canonical text, its identity, where each value came from, the values that a user gave
-    and the line of each path in the file.
+    """A validated config, its canonical text, its identity, and the origin of each value, with its line in the file.
 
     `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
     models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
-    `is_shipped`: a config that comes with the project, with its data as they are there.
+    `settings` are the values that a user gave. `is_shipped`: a config of the project, with its data as they are there.
     """
 
     config: Config
@@ -42,11 +41,7 @@ class Resolution:
 
 
 def config_names(name: str) -> Path:
-    """The file of a config: a path, or the name of one that comes with the project (beside a folder of that name too).
-
-    Raises:
-        ConfigError: neither exists; names the configs there are.
-    """
+    """The file of a config: a path, or the name of one that comes with the project (beside a folder of that name too)."""
     path = Path(name)
     if path.is_file():
         return path
@@ -85,11 +80,7 @@ def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str
 def parse(
     text: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, location: str = "config"
 ) -> Resolution:
-    """The config that YAML text describes.
-
-    Raises:
-        ConfigError: not YAML, an unknown key (with the nearest match), a wrong value, a newer version.
-    """
+    """The config that YAML text describes, or `ConfigError` for text that is none or of a newer version, and unknown keys."""
     raw, lines = _read_yaml(text, location)
     origins = dict.fromkeys(find_leaves(raw), location)
     variables = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
@@ -115,7 +106,7 @@ def parse(
 
 
 def _in_order(value: Any, path: tuple[Any, ...] = ()) -> Any:
-    """Return a value with the keys of its mappings sorted, but for `model.inputs`, whose order says how records are cut."""
+    """Return a value with the keys of its mappings sorted, but for `model.inputs`: their order says how records are cut."""
     if isinstance(value, list):
         return [_in_order(item, (*path, at)) for at, item in enumerate(value)]
     if not isinstance(value, dict):
@@ -140,11 +131,7 @@ def _plain_values(config: Config) -> dict[str, Any]:
 
 
 def options(path: Path, permitted_keys: Sequence[str]) -> dict[str, tuple[Any, str]]:
-    """The values of a YAML file that holds a command's options by name, each with its `file:line`.
-
-    Raises:
-        ConfigError: the file cannot be read, or names an option there is not (with the nearest match).
-    """
+    """The values of a YAML file that holds a command's options by name, each with its `file:line`, or `ConfigError`."""
     raw, lines = _read_yaml(_text(path), path.name)
     places = {key: f"{path.name}:{lines.get(str(key), 1)}" for key in raw}
     for key, place in places.items():

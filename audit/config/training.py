@@ -22,11 +22,7 @@ def _loss(name: str) -> str:
 
 
 def optimizer_keys(optimizer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options that an optimiser takes, and those of them that have no default.
-
-    Raises:
-        ConfigError: there is no such optimiser.
-    """
+    """Return the options that an optimiser takes, and those of them that have no default."""
     return plugins.keys(plugins.find(_OPTIMIZERS, str(optimizer.get("kind")), "training.optimizer"))
 
 
@@ -82,11 +78,8 @@ class TrainingSection(TrainingOverride):
     def overridden(self, override: TrainingOverride) -> TrainingSection:
         """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.
 
-        If the mechanism has its own optimiser, the options beside the common optimiser hold for it too if it takes
-        them; those within the common optimiser do not.
-
-        Raises:
-            ConfigError: an optimiser that does not exist, an option that it does not take or lacks, or a value that it refuses.
+        If the mechanism has its own optimiser, the options beside the common optimiser hold for it too if it takes them; those
+        within the common optimiser do not. `ConfigError` for options or values that an optimiser refuses.
         """
         if override.optimizer is None:
             override.check_options(self.optimizer)

@@ -29,7 +29,7 @@ _Loader.add_implicit_resolver(
 
 
 def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
-    """Text whose escapes are characters: JSON writes a character beyond U+FFFF as two escapes, which PyYAML leaves apart."""
+    """Text with its escapes as characters: JSON writes a character beyond U+FFFF as two escapes, which PyYAML leaves apart."""
     value: str = loader.construct_scalar(node)
     try:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -45,9 +45,7 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
 def read(text: str) -> tuple[Any, dict[str, int]]:
     """The value that YAML text represents, and the line of each dotted key.
 
-    Raises:
-        ConfigError: it is not YAML, or more than a config needs: aliases, keys that are no words, dates, binary, merge keys,
-            too large or too deep.
+    `ConfigError` for more than a config needs: aliases, keys that are no words, dates, binary, merge keys, size and depth.
     """
     if len(text) > MOST_BYTES:
         raise ConfigError(f"holds {len(text):,} characters; expected at most {MOST_BYTES:,}")

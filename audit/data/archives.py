@@ -28,11 +28,7 @@ def most_unpacked(size: int) -> int:
 
 
 def read_arrays(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """All arrays of an npz file, read without pickle. Runs inside the confined process.
-
-    Raises:
-        DataError: no npz file, a damaged one, or one that holds pickled objects.
-    """
+    """All arrays of an npz file, read without pickle, or `DataError`. Runs inside the confined process."""
     place = header["place"]
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -84,11 +80,7 @@ _SPARE = 2**24
 
 
 def read_npz(content: bytes, place: Path) -> dict[str, Array]:
-    """All arrays of an npz file, read without pickle, in a confined process.
-
-    Raises:
-        DataError: no npz file, a damaged one, or one that holds pickled objects.
-    """
+    """All arrays of an npz file, read without pickle in a confined process, or `DataError` if it is none, or damaged."""
     if content.startswith(b"\x93NUMPY"):
         raise DataError(f"{place} is a single array; expected an npz file with named arrays (numpy.savez)")
     if not content.startswith(b"PK"):

@@ -22,11 +22,7 @@ _EXACT = 2**24  # up to which float32 holds every whole number
 
 
 def image_axes(inputs: Array, location: str) -> Array:
-    """Records `(n, ...)` as given, images with an axis of channels.
-
-    Raises:
-        DataError: they are no numbers, there is none, or channels come last.
-    """
+    """Records `(n, ...)` as given, images with an axis of channels first, or `DataError` if they are no numbers."""
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
         raise DataError(f"{location} has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
     if len(inputs) == 0:
@@ -40,11 +36,7 @@ def image_axes(inputs: Array, location: str) -> Array:
 
 
 def find_scaling(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
-    """The scaling of records: pixels in [-1, 1], whole numbers as such, all others as they are.
-
-    Raises:
-        DataError: whole numbers were asked for, and these are others.
-    """
+    """The scaling of records: pixels in [-1, 1], whole numbers as such if these are asked for, all others as they are."""
     if whole_numbers:
         if inputs.dtype.kind not in "iub":
             raise DataError(f"{location} has type {inputs.dtype}; data.whole_numbers asks for integers")
@@ -53,11 +45,7 @@ def find_scaling(inputs: Array, location: str, *, whole_numbers: bool) -> Scalin
 
 
 def side_by_side(pieces: Mapping[str, Array], place: object) -> Array:
-    """Several arrays `(n, ...)` as one `(n, numbers)`, whole numbers if all are, else float32 or float64.
-
-    Raises:
-        DataError: they hold different numbers of records, are no numbers, or whole ones that real numbers cannot hold.
-    """
+    """Several arrays `(n, ...)` of numbers as one `(n, numbers)`, whole numbers if all are, else float64; or `DataError`."""
     counts = {len(piece) if piece.ndim else 0 for piece in pieces.values()}
     kinds = {name: piece.dtype.kind for name, piece in pieces.items()}
     if len(counts) != 1 or not set(kinds.values()) <= set("biuf"):
@@ -89,15 +77,9 @@ LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
 def make_source(
     origin: str, names: Sequence[str], sha256: str, parts: Sequence[Part], scalings: Sequence[Scaling], *, classes: int | None
 ) -> Source:
-    """The source of one part, or of a part and a test part.
+    """The source of one part, or of a part and a test part, which have records of one shape and scale.
 
-    Args:
-        origin: the kind and the files, to which the scale is added.
-        names: of the parts, for the message.
-        classes: number of classes; None takes the largest label plus one, 0 is for tasks without.
-
-    Raises:
-        DataError: the two hold records of different shapes or scales.
+    `origin` says the kind and the files; `classes` of None takes the largest label plus one, 0 is for tasks without.
     """
     if len({(part.inputs.shape[1:], scaling is PIXELS) for part, scaling in zip(parts, scalings, strict=True)}) > 1:
         shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)

@@ -7,11 +7,7 @@ from audit.core.errors import DataError
 
 
 def uniform(records: int, clients: int, generator: np.random.Generator) -> tuple[Array, ...]:
-    """Return the rows of each client, all records dealt out in random order in equal parts.
-
-    Raises:
-        DataError: fewer records than clients.
-    """
+    """Return the rows of each client, all records dealt out in random order in equal parts."""
     _refuse_small(records, clients)
     return tuple(np.sort(part) for part in np.array_split(generator.permutation(records), clients))
 
@@ -23,12 +19,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
 
     Args:
         labels: `(n,)` class of each record.
-        clients: to deal out to.
         concentration: small for clients of few classes, large for clients that are alike.
-        generator: of all draws.
-
-    Raises:
-        DataError: fewer records than clients, or labels that are no classes.
 
     References:
         Hsu, Qi, Brown 2019, arXiv 1909.06335.
@@ -50,16 +41,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
 
 
 def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, ...]:
-    """Return the rows of each client, if the data name the client of each record; clients beyond those hold nothing.
-
-    Args:
-        owners: `(records,)` name of each record's client.
-        records: of the train split.
-        clients: a public constant, at least as large as the number of names.
-
-    Raises:
-        DataError: the data do not name the clients of the records, or name more clients.
-    """
+    """Return the rows of each client, if `owners` `(records,)` name it; of the public number of clients others hold nothing."""
     if owners is None or len(owners) != records:
         raise DataError(
             "split 'column' needs data that say whose record each is; name the columns in data.client (kind: table)"

@@ -19,11 +19,7 @@ LARGEST = 1e300  # number
 
 
 def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
-    """Remove `metadata` from the arrays of a file and return it; nothing if the file has none.
-
-    Raises:
-        DataError: it is not a JSON object of this schema with known keys and values of their kinds.
-    """
+    """Remove `metadata`, of this schema, from the arrays of a file and return it; nothing if the file has none."""
     if NAME not in arrays:
         return {}
     text = arrays.pop(NAME)

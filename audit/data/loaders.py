@@ -57,11 +57,7 @@ def _size(dataset: Any, name: str) -> int:
 
 
 def array(value: Any) -> Array:
-    """Return a tensor of any device, or whatever else holds numbers, as an array.
-
-    Raises:
-        DataError: some of its values are masked.
-    """
+    """Return a tensor of any device, or whatever else holds numbers, as an array; `DataError` if some values are masked."""
     if np.ma.is_masked(value):
         raise DataError(
             f"an array of shape {value.shape} has {np.ma.count_masked(value)} masked values, which no array without a mask "

@@ -30,16 +30,14 @@ class MemberEvidence:
 
     Attributes:
         inputs: `(n, ...)`, members first, in the type that they were given in; `included` `(n,)` bool.
-        labels: `(n,)` or `(n, k)`: int64, float64 or text. What they mean
-            follows from the model's outputs (`audit.experiment.external.label_reading`).
-        original_labels: y as it was given, for a function that trains on it.
+        labels: `(n,)` or `(n, k)`: int64, float64 or text, which mean what the model's outputs make of them; `original_labels`
+            y as it was given, for a function that trains on it.
         rows: `(n,)` position before any record was dropped: names of records follow from it.
-        index: `(n,)` position among the coins, or None.
-        groups: `(n,)` text, or None.
+        index: `(n,)` position among the coins, or None; `groups` `(n,)` text, or None.
         units: `(n,)` text, the user that each record belongs to, if one coin a user decided; or None.
         name: files read; `sha256` of them.
-        form: the records as they were given, if they are no array of numbers; `inputs` then holds their numbers `(n, d)`,
-            text as codes, or `(n, 0)` if they have none.
+        form: the records as they were given, if they are no array of numbers; `inputs` then holds their numbers `(n, d)`, text
+            as codes, or `(n, 0)` if they have none.
         omissions: records left out because they were on both sides.
     """
 
@@ -58,17 +56,11 @@ class MemberEvidence:
 
     @property
     def records(self) -> Array | RowContainer:
-        """Return what the model is asked with."""
         return self.inputs if self.form is None else self.form
 
 
 def gather(members: Side, nonmembers: Side) -> MemberEvidence:
-    """Both sides, each checked on its own and against the other.
-
-    Raises:
-        DataError: a file is missing or malformed; a side is empty; NaN; labels that are no classes, or a single class;
-            records of different shapes on the two sides.
-    """
+    """Both sides, each checked on its own and against the other; `DataError` for what cannot be used."""
     sides, files = [], []
     for side, name in ((members, "members"), (nonmembers, "nonmembers")):
         arrays, location, content = _read(side, name)
@@ -205,11 +197,7 @@ def _read_inputs(x: Any, size: int, location: str) -> Any:
 
 
 def read_truths(y: Any, location: str) -> Array:
-    """Return what a model is to answer: numbers or text, `(n,)`, numbers `(n, k)`, masks or images `(n, ...)`.
-
-    Raises:
-        DataError: it is something else; the message says which form is read.
-    """
+    """Return what a model is to answer: numbers or text, `(n,)`, numbers `(n, k)`, masks or images `(n, ...)`."""
     if isinstance(y, Mapping | tuple) or (hasattr(y, "columns") and y.shape[1] == 0):
         parts = f" with {', '.join(map(repr, y))}" if isinstance(y, Mapping) else ""
         raise DataError(
@@ -238,7 +226,7 @@ def read_truths(y: Any, location: str) -> Array:
 
 
 def _refuse_missing(labels: Array, location: str) -> None:
-    """Raise `DataError` for None, NaN or pandas' NA among objects: as text they would be a class of their own."""
+    """Raise `DataError` for None, NaN or pandas' NA among objects: as text they would be one more class."""
     values = labels.ravel().tolist()
     missing = [
         place
@@ -253,13 +241,10 @@ def _refuse_missing(labels: Array, location: str) -> None:
 
 
 def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:
-    """The evidence with no record on both sides.
+    """The evidence with no record on both sides, or `DataError` if `overlap` is "refuse" or nothing is left of a side.
 
-    With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. If coins decided,
-    every record that occurs more than once is left out, whatever its coins: a choice that looked at them would bias the audit.
-
-    Raises:
-        DataError: a record is on both sides and `overlap` is "refuse", or dropping empties a side.
+    With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. If coins decided, every
+    record that occurs more than once is left out, whatever its coins: a choice that looked at them would bias the audit.
     """
     _, content, counts = np.unique(_hashes(evidence), return_inverse=True, return_counts=True)
     members = np.bincount(content, weights=evidence.included, minlength=len(counts))

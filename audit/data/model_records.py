@@ -20,14 +20,10 @@ FURTHER = ("exact", "group", "index", "unit")
 
 
 def split_side(side: Any, name: str) -> dict[str, Any]:
-    """Return `x` in its own form, `y`, and `group`, `index`, `unit` and `exact` if they are there.
+    """Return `x` in its own form, `y`, and `group`, `index`, `unit` and `exact` if they are there; `DataError` without a y.
 
-    Args:
-        side: `(x, y)`, in which x may be an array, a frame, a tuple or a dictionary; several inputs before y; a mapping with y
-            under one of `TRUTHS`; a data set or a loader of such records; a data set of Hugging Face.
-
-    Raises:
-        DataError: y is not found in it; the message says which form has one.
+    `side` is `(x, y)`, in which x may be an array, a frame, a tuple or a dictionary; several inputs before y; a mapping with y
+    under one of `TRUTHS`; a data set or a loader of such records; a data set of Hugging Face.
     """
     if isinstance(side, Mapping):
         return _split_mapping(side, name)

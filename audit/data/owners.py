@@ -23,8 +23,8 @@ class OwnerRule:
     Attributes:
         columns: their values together name the client.
         widths: numeric columns that are cut into bands of that width.
-        runs: a client is a run of neighbouring rows with equal values, such as a day in a file that is sorted by date; the
-            same values further down are another client.
+        runs: a client is a run of neighbouring rows with equal values, such as a day in a file that is sorted by date; the same
+            values further down are another client.
     """
 
     columns: Sequence[str]
@@ -33,11 +33,7 @@ class OwnerRule:
 
     @classmethod
     def of(cls, value: Any) -> OwnerRule | None:
-        """Return the rule that `data.client` spells out: a column, a list of columns, or a mapping with the keys of this class.
-
-        Raises:
-            ConfigError: it is none of these, or a width is no number above zero of one of the columns.
-        """
+        """Return the rule that `data.client` spells out: a column, a list of them, or a mapping with the keys of this class."""
         if value is None:
             return None
         spec = value if isinstance(value, Mapping) else {"columns": [value] if isinstance(value, str) else value}
@@ -55,11 +51,7 @@ class OwnerRule:
         return cls(columns=tuple(columns), widths=dict(widths), runs=runs)
 
     def read(self, frame: Any, place: Path) -> Array:
-        """Return the client of each row, text `(n,)`.
-
-        Raises:
-            DataError: a column with a width holds something else than numbers.
-        """
+        """Return the client of each row, text `(n,)`; a column with a width has to hold numbers."""
         parts = [self._values(frame, name, place) for name in self.columns]
         names = np.asarray(["/".join(values) for values in zip(*parts, strict=True)], dtype=str)
         if not self.runs:

@@ -11,13 +11,10 @@ _MOST_NAMES = 3
 
 
 def match_order(score_ids: Any, coin_ids: Any) -> Array:
-    """Position among the scores of each record that has a coin, `(n,)`.
+    """Position among the scores of each record that has a coin, `(n,)`, with identifiers compared as text.
 
-    Identifiers are compared as text, so that 7 in one table is "7" in another.
-
-    Raises:
-        DataError: an identifier is missing or occurs twice on either side, a record has a coin and no score (what is left out
-            after the coins were tossed biases the audit), or a score and no coin.
+    `DataError` if one is missing or occurs twice on either side, or only one side has the record: what is left out after the
+    coins were tossed biases the audit.
     """
     scores, coins = _texts(score_ids, "scores"), _texts(coin_ids, "coins")
     place = {name: row for row, name in enumerate(scores)}

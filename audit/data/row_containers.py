@@ -37,7 +37,6 @@ class RowContainer:
     """Records by position.
 
     Attributes:
-        size: how many.
         take: `take(rows)` gives those at `rows` `(k,)` as one batch: arrays of `k` rows, a frame, a list of `k` records.
         beside: `group`, `index` and `unit` of the records, `(n,)` each, if a mapping has them.
     """
@@ -56,14 +55,7 @@ class RowContainer:
 
 
 def read_rows(side: Any, name: str) -> RowContainer:
-    """Return the records of one side.
-
-    Args:
-        name: what messages call it.
-
-    Raises:
-        DataError: it has no records, or is no container with fixed places of records; the message says which form has.
-    """
+    """Return the records of one side, which messages call by `name`, or `DataError` if it has none with fixed places."""
     if isinstance(side, str | Path):
         side = dict(read_npz(read_bytes(Path(side), name), Path(side)))
     if hasattr(side, "batch_dims"):
@@ -266,14 +258,7 @@ def find_digests(rows: RowContainer) -> Array:
 
 
 def concatenate(first: Any, second: Any, names: tuple[str, str]) -> Any:
-    """Return the records of two containers of one form as one container of that form.
-
-    Args:
-        names: what messages call them.
-
-    Raises:
-        DataError: they differ in form, in names of columns, in shape of a record or in kind of numbers.
-    """
+    """Return the records of two containers of one form, which messages call by `names`, as one container of that form."""
     if isinstance(first, Mapping) and isinstance(second, Mapping) and list(first) == list(second):
         return {key: concatenate(first[key], second[key], (f"{names[0]}['{key}']", f"{names[1]}['{key}']")) for key in first}
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):

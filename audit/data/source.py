@@ -54,8 +54,8 @@ _MOST_CLASSES = 2**31  # where the labels themselves decide: larger ones are no 
 class Part:
     """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None.
 
-    `owners` `(n,)` text names the client that each record belongs to, if the source says so. `file` is the one that `inputs`
-    is mapped from, None if it is in memory. `inputs` that are a `RecordArray` are scaled already.
+    `owners` `(n,)` text names the client that each record belongs to, if the source says so. `file` is the one that `inputs` is
+    mapped from, None if it is in memory. `inputs` that are a `RecordArray` are scaled already.
     """
 
     inputs: Array
@@ -84,11 +84,7 @@ class Scaling:
     whole: bool = False
 
     def fit(self, train: Array) -> Scaling:
-        """The scaling with the statistics of `train` `(n, features)` filled in; itself if nothing is fitted.
-
-        Raises:
-            DataError: statistics are needed and there is no record to take them from.
-        """
+        """The scaling with the statistics of `train` `(n, features)` filled in; itself if nothing is fitted."""
         if not self.standardised_columns:
             return self
         if len(train) == 0:
@@ -105,11 +101,7 @@ class Scaling:
         return replace(self, offset=offset, unit=unit)
 
     def apply(self, inputs: Array) -> Array:
-        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made; whole ones as int64.
-
-        Raises:
-            DataError: a value is too large for float32.
-        """
+        """The scaled records, float32, in chunks so that no float64 copy of all is made; whole ones as int64."""
         if self.whole:
             return inputs.astype(np.int64)
         out = np.empty(inputs.shape, np.float32)
@@ -122,9 +114,6 @@ class Scaling:
         """The scaled records of `part` at `index`: an array, or rows that are scaled when they are asked for.
 
         The latter if they are mapped from a file, or bytes that would take over 256 MB as float32.
-
-        Raises:
-            DataError: a value is too large for float32.
         """
         if isinstance(part.inputs, RecordArray):
             return part.inputs.take_rows(index)
@@ -144,8 +133,7 @@ class Source:
     """All that a reader knows.
 
     Attributes:
-        main: what train and pool (and test, if there is no own part) are drawn from.
-        test: the source's own test part, or None.
+        main: what train and pool (and test, if `test`, an own part, is None) are drawn from.
         classes: number of classes, 0 for regression.
         sha256: of the bytes that were read, hex.
         vocabulary: of texts; None for other records.
@@ -165,7 +153,6 @@ class Source:
 
 
 def no_file(path: Path, purpose: str) -> DataError:
-    """The error of a file that is not there."""
     return DataError(
         f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct the path that you gave"
     )
@@ -244,11 +231,7 @@ def as_whole(labels: Array) -> Array:
 
 
 def class_labels(labels: Array, classes: int | None, location: str) -> Array:
-    """`labels` as int64 in `0 .. classes-1`, or `DataError` naming the first that is not.
-
-    Args:
-        classes: how many there are, or None if the labels themselves decide.
-    """
+    """`labels` as int64 in `0 .. classes-1` (None: any), or `DataError` naming the first that is not."""
     if labels.ndim != 1:
         raise DataError(f"{location} has shape {labels.shape}; expected one label per record, (n,)")
     if labels.dtype.kind not in "iufb":

@@ -31,11 +31,7 @@ def prepare(header: Mapping[str, Any]) -> None:
 
 
 def read_columns(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The columns of a file, by the separator that gives most of them; cells without numbers are text, truth values or None.
-
-    Raises:
-        DataError: the file cannot be parsed, or unpacks to far more than it holds.
-    """
+    """The columns of a file, by the separator that gives most of them; cells without numbers are text, truth values or None."""
     frames, refusal = [], DataError(f"{header['place']}: no separator is given")
     for separator in header["separators"]:
         try:

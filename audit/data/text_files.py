@@ -25,11 +25,7 @@ _SPARE, _RATIO = 2**28, 32  # bytes that a file may unpack to: that many and so 
 
 
 def parse(job: str, content: bytes, place: Path, facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the facts and the arrays that a job finds in a file.
-
-    Raises:
-        DataError: a damaged file, or one that unpacks to far more than it holds.
-    """
+    """Return the facts and the arrays that a job finds in a file; `DataError` if it unpacks to far more than it holds."""
     limit = min(_SPARE + _RATIO * len(content), files.machine() // 4)
     header = {"place": str(place), "limit": limit, **facts}
     reply, body = process.read(job, content, place.name, memory_bytes=4 * limit, limit=limit, facts=header)
@@ -37,11 +33,7 @@ def parse(job: str, content: bytes, place: Path, facts: Mapping[str, Any]) -> tu
 
 
 def answer(arrays: Mapping[str, Array], header: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> Message:
-    """Return the reply of a job; runs inside the confined process.
-
-    Raises:
-        DataError: it is larger than the audit takes.
-    """
+    """Return the reply of a job, or `DataError` if it is larger than the audit takes; runs inside the confined process."""
     rows, body = pack(arrays)
     if len(body) > header["limit"]:
         raise DataError(f"{header['place']} unpacks to {files.text(len(body))} of memory; give it in parts, or as npz")
@@ -54,11 +46,7 @@ def write_cells(cells: Sequence[Any]) -> Array:
 
 
 def read_cells(array: Any, place: Path) -> list[Any]:
-    """Return the cells that `write_cells` wrote.
-
-    Raises:
-        DataError: they are not in this form.
-    """
+    """Return the cells that `write_cells` wrote."""
     try:
         cells = json.loads(array.tobytes().rstrip(b"\0"))
     except (AttributeError, ValueError, RecursionError) as error:
@@ -82,11 +70,7 @@ def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tupl
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, in which each line that is not empty is a
             text; a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
-        whole_numbers: read them too, as classes and users have them.
-
-    Raises:
-        ConfigError: a file of another ending, or a plain text, which has no columns, if whole numbers are asked for.
-        DataError: it cannot be read, or a record has no such text; names the record.
+        whole_numbers: read them too, as classes and users have them, of formats with columns.
     """
     if place.is_dir():
         return _arrow_folder(place, column, whole_numbers)
@@ -105,11 +89,7 @@ def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tupl
 
 
 def whole_text(place: Path) -> tuple[str, list[tuple[str, bytes]]]:
-    """Return a plain text as it is, and what was read.
-
-    Raises:
-        DataError: it cannot be read as text.
-    """
+    """Return a plain text as it is, and what was read."""
     content = read_bytes(place, "texts")
     (text,) = _texts(content, place, {"suffix": None})
     return text, [(place.name, content)]
@@ -132,7 +112,7 @@ def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
 
 
 def load_arrow() -> tuple[str, ...]:
-    """Import Arrow's readers, which take memory from the system if told so before they load; return their names."""
+    """Import Arrow's readers, which take memory from the system if that is set before they load; return their names."""
     os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     import pyarrow.ipc
     import pyarrow.parquet
@@ -147,11 +127,7 @@ def prepare(header: Mapping[str, Any]) -> None:
 
 
 def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The texts of a file; of a text without a format the whole. Runs inside the confined process.
-
-    Raises:
-        DataError: as `read_texts`.
-    """
+    """The texts of a file; of a text without a format the whole. Runs inside the confined process."""
     place, suffix = Path(header["place"]), header["suffix"]
     body = _unpack(content, place, header)
     if suffix is None:

@@ -15,15 +15,9 @@ Encode = Callable[[str], list[int]]
 
 
 def encoder(tokenizer: str, unused: int) -> tuple[Encode, Vocabulary]:
-    """Return how a text becomes token numbers, and the vocabulary with so many unused tokens behind it.
+    """Return how a text becomes token numbers, and the vocabulary with so many unused tokens, which no text holds, behind it.
 
-    Args:
-        tokenizer: "bytes", or a folder with tokenizer.json (or that file).
-        unused: tokens that no text holds, for canaries.
-
-    Raises:
-        ConfigError: the library tokenizers is not installed.
-        DataError: there is no such file, or it cannot be read.
+    `tokenizer` is "bytes", or a folder with tokenizer.json (or that file).
     """
     if tokenizer == BYTES:
         return _bytes, Vocabulary(size=END + 1 + unused, unused=unused)

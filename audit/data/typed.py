@@ -34,18 +34,15 @@ flag = _check("true or false", lambda value: isinstance(value, bool))
 
 
 def label_list(value: Any) -> None:
-    """Raise if `classes` is neither a list nor None."""
     _expect("classes", value, value is None or isinstance(value, list | tuple), "a list of labels, or null for those found")
 
 
 def class_count(value: Any) -> None:
-    """Raise if `classes` is neither a number of at least 2 nor None."""
     expectation = "a number of at least 2, or null for the largest label plus one"
     _expect("classes", value, value is None or _count(value, 2), expectation)
 
 
 def records(key: str, value: Any) -> int | None:
-    """Return a number of records, or None for the rest."""
     expectation = "a number of records of at least 0, or null for the rest"
     _expect(key, value, value is None or _count(value, 0), expectation)
     return None if value is None else int(value)

@@ -17,10 +17,6 @@ def group_source(source: Source, limit: object) -> Source:
 
     Users are named by `owners`; without them `limit` neighbouring records of the file make up one. Further records of a user
     are left out: what bounds a user's part is clipped, and `limit` only bounds the work.
-
-    Raises:
-        ConfigError: `limit` is no whole number of at least 1; records are texts, or have no class.
-        DataError: a column is scaled by what the train split holds, or fewer than two users are left.
     """
     count = typed.records("records_per_user", limit)
     if count is None or count < 1:

@@ -1,4 +1,4 @@
-"""What a folder of a finished audit holds besides pages: files that it must have, and those that it may have."""
+"""What a folder of a finished audit holds in addition to pages: files that it must have, and those that it may have."""
 
 from __future__ import annotations
 

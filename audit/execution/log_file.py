@@ -16,11 +16,7 @@ LOG = logging.getLogger("audit")
 
 @contextmanager
 def log_in(path: Path) -> Iterator[Callable[[], None]]:
-    """While it is open, what the audit logs is appended to a file as well; gives what closes the file earlier.
-
-    Raises:
-        OutputError: there is a link, a folder or a pipe in the file's place, or it cannot be written.
-    """
+    """While it is open, what the audit logs is appended to a regular file as well; gives what closes the file earlier."""
     stream = _open(path)
     level = LOG.level
     LOG.setLevel(logging.INFO)

@@ -16,11 +16,7 @@ LOG = logging.getLogger("audit")
 
 
 def start(folder: Path, config_sha256: str) -> str:
-    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions.
-
-    Raises:
-        ConfigError: the folder is of another config or another version of this package.
-    """
+    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions."""
     path = folder / MANIFEST
     if path.exists():
         manifest = _read(path)
@@ -44,11 +40,7 @@ def start(folder: Path, config_sha256: str) -> str:
 
 
 def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
-    """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
-
-    Raises:
-        ConfigError: the run was started with other code: its models must not share a bound with this one's.
-    """
+    """Write down which code the run is of, by the hash of each source; later the same code is demanded."""
     path = folder / MANIFEST
     manifest = _read(path)
     before = manifest.setdefault("code", dict(sources))
@@ -64,8 +56,7 @@ def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
 def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
     """The newest unfinished run of the same config below `directory`, by its final name; None if there is none.
 
-    Raises:
-        ConfigError: none is known to be of this config, and one that is damaged, or of another version of this package, may be.
+    `ConfigError` if only one that is damaged, or of another version of this package, may be of this config.
     """
     damage: ConfigError | None = None
     of_versions: list[str] = []
@@ -106,11 +97,7 @@ def _version_name(version: object) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a run wrote down when it was started.
-
-    Raises:
-        ConfigError: it is damaged.
-    """
+    """Return what a run wrote down when it was started."""
     try:
         manifest = read_json(path)
     except (OSError, ValueError) as error:

@@ -20,12 +20,7 @@ _SECONDS = 120  # for whoever has to type the key's passphrase
 
 
 def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
-    """Sign the folder's `SHA256SUMS`, or another file of checksums, with a private key and return the path of the signature.
-
-    Raises:
-        ConfigError: there is no such key, or OpenSSH cannot use it.
-        OutputError: OpenSSH is absent, or the signature cannot be written.
-    """
+    """Sign the folder's `SHA256SUMS`, or another file of checksums, with a private key and return the path of the signature."""
     target = folder / f"{sums}.sig"
     content = sign_bytes((folder / sums).read_bytes(), key, NAMESPACE)
     write(target, content)
@@ -33,12 +28,7 @@ def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
 
 
 def sign_bytes(content: bytes, key: Path, namespace: str) -> bytes:
-    """Return the signature of some bytes by a private key.
-
-    Raises:
-        ConfigError: there is no such key, or OpenSSH cannot use it.
-        OutputError: OpenSSH is absent.
-    """
+    """Return the signature of some bytes by a private key; `ConfigError` if OpenSSH cannot use it."""
     if not key.is_file():
         raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
     process = _run(["-Y", "sign", "-q", "-f", str(key), "-n", namespace], content)
@@ -48,12 +38,7 @@ def sign_bytes(content: bytes, key: Path, namespace: str) -> bytes:
 
 
 def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
-    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" if it is.
-
-    Raises:
-        DataError: the public key cannot be read.
-        OutputError: OpenSSH is absent.
-    """
+    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" if it is."""
     signer = _public_key(public)
     signature = folder / f"{sums}.sig"
     if not signature.is_file() or not (folder / sums).is_file():
@@ -63,12 +48,7 @@ def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
 
 
 def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> str:
-    """Return what OpenSSH says against a signature of these bytes by a public key, "" if it is one.
-
-    Raises:
-        DataError: the public key cannot be read.
-        OutputError: OpenSSH is absent.
-    """
+    """Return what OpenSSH says against a signature of these bytes by a public key, "" if it is one."""
     return _verify(content, signature, _public_key(public), namespace)
 
 

@@ -54,12 +54,7 @@ class Store:
 
     @classmethod
     def start(cls, final: Path, config_sha256: str, *, resume: bool = False) -> Store:
-        """A new run folder, or the unfinished one of the same config if `resume` is set.
-
-        Raises:
-            ConfigError: the folder exists already, is in use, or belongs to another config.
-            OutputError: it cannot be created or written to.
-        """
+        """A new run folder, or the unfinished one of the same config if `resume` is set, which no other audit may use."""
         folder = final.with_name(final.name + PARTIAL)
         if os.path.lexists(final):
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
@@ -104,11 +99,7 @@ class Store:
         return replace(self, _values=PRIVATE)
 
     def record_key(self, key: bytes | None = None) -> bytes:
-        """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`.
-
-        Raises:
-            ConfigError: another key was given when the run was started, or the stored one cannot be read.
-        """
+        """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`."""
         path = self.folder / RECORD_KEY
         if not os.path.lexists(path):
             self.write(RECORD_KEY, key or secrets.token_hex(16).encode())
@@ -124,11 +115,7 @@ class Store:
         return stored_key
 
     def seed(self) -> int:
-        """Return the seed of a config that names none: drawn when first asked for, kept for `--resume`.
-
-        Raises:
-            ConfigError: the stored one cannot be read, or is none that this package draws.
-        """
+        """Return the seed of a config that names none: drawn when first asked for, kept for `--resume`."""
         path = self.folder / SEED
         if not os.path.lexists(path):
             self.write(SEED, str(new_seed()).encode())
@@ -158,11 +145,7 @@ class Store:
         write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
-        """The arrays under `key`, or those of the given names; no others are read.
-
-        Raises:
-            OutputError: there is none, or it is damaged.
-        """
+        """The arrays under `key`, or those of the given names, or `OutputError` if they are damaged; no others are read."""
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -177,11 +160,7 @@ class Store:
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Names of the arrays under `key`, sorted.
-
-        Raises:
-            OutputError: there is none, or it is damaged.
-        """
+        """Names of the arrays under `key`, sorted."""
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -232,7 +211,6 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Gives the lock up; the folder stays unfinished."""
         self._lock.close()
 
     def finish(self) -> Path:
@@ -291,12 +269,7 @@ def _make_private(folder: Path) -> None:
 
 
 def write_outputs(final: Path, files: Mapping[str, bytes]) -> Path:
-    """A finished folder with these files and their checksums, for audits that need no resuming.
-
-    Raises:
-        ConfigError: the folder exists already.
-        OutputError: it cannot be written.
-    """
+    """A finished folder with these files and their checksums, for audits that need no resuming."""
     contents = hashlib.sha256(b"".join(name.encode() + content for name, content in sorted(files.items())))
     store = Store.start(final, contents.hexdigest(), resume=True)
     for name, content in files.items():

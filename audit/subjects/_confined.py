@@ -26,18 +26,9 @@ _MOST_OUTPUT = 2**30
 
 
 class ModelProcess:
-    """One process for one model, from its loading to the end of the audit.
+    """One process for one model, which `load`, a function that it imports, reads; from its loading to the end of the audit.
 
-    Args:
-        load: the function that loads the file in the process, which imports it.
-        content: of the file.
-        name: of the file, for messages.
-        device: that the model runs on.
-        seconds: for loading, and for each batch.
-        memory_gib: that loading and running may take in addition to what torch takes; enforced on the CPU under Linux.
-
-    Raises:
-        DataError: the model cannot be loaded, or not within the limits.
+    `memory_gib`, in addition to what torch takes, and `seconds` limit loading and each batch.
     """
 
     def __init__(self, load: Load, content: bytes, name: str, *, device: str, seconds: float, memory_gib: float) -> None:
@@ -52,12 +43,7 @@ class ModelProcess:
         self.facts = self._process.facts
 
     def __call__(self, batch: torch.Tensor) -> torch.Tensor:
-        """The outputs `(n, classes)` of the model for one batch.
-
-        Raises:
-            RuntimeError: the model failed on the batch.
-            DataError: it returned something else, or did not end within the limits.
-        """
+        """The outputs `(n, classes)` of the model for one batch; `RuntimeError` if it fails, `DataError` beyond the limits."""
         array = np.ascontiguousarray(batch.numpy())
         header = {"shape": list(array.shape), "dtype": str(batch.dtype).removeprefix("torch.")}
         action = f"answer a batch of {len(batch)} records"
@@ -78,7 +64,6 @@ class ConfinedFile(ABC):
     """A file that a library other than torch reads; a subclass names the library and says how.
 
     Attributes:
-        path: the file.
         batch_size: records at once.
         seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
     """
@@ -102,16 +87,7 @@ class ConfinedFile(ABC):
     @staticmethod
     @abstractmethod
     def load(content: bytes, name: str, device: torch.device) -> Model:
-        """Return the model in a file of this `content` as a function of a batch; runs inside the confined process.
-
-        Args:
-            content: of the file.
-            name: of the file, for messages.
-            device: always the CPU so far.
-
-        Raises:
-            DataError: the library cannot read it, or it is no classifier.
-        """
+        """Return the model in a file of this `content`, or `DataError`; runs inside the confined process, on the CPU."""
 
     @property
     def classes_(self) -> Array | None:
@@ -139,5 +115,4 @@ def output_logits(outputs: Any) -> torch.Tensor:
 
 
 def unreadable(name: str, library: str, error: BaseException) -> DataError:
-    """Return the error for a file that its library refuses."""
     return DataError(f"{name} cannot be read by {library}: {str(error).strip().partition(chr(10))[0][:300]}")

@@ -66,11 +66,9 @@ _TRAINING_FLAGS = ("train", "training")
 
 
 def vet(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
-    """A harmless copy of the archive, and its program as JSON.
+    """A harmless copy of the archive, and its program as JSON, or `DataError`.
 
-    Raises:
-        DataError: no `torch.export` file, one of an older format, one that holds pickles, compiled code or text in a
-            form that is not known to be harmless, or a program exported in training mode.
+    Refused are older formats, pickles, compiled code, text in a form that is not known to be harmless, and training mode.
     """
     entries = _entries(content, name)
     for path in entries:
@@ -101,11 +99,6 @@ class Input:
 
 
 def input_stated(facts: Mapping[str, Any], name: str) -> Input:
-    """The input that the confined process states.
-
-    Raises:
-        DataError: it states it in another form.
-    """
     batch, dtype = facts.get("batch"), facts.get("dtype")
     if not (batch is None or (type(batch) is int and 0 < batch < 2**63)) or dtype not in _DTYPES.values():
         raise form_error(name)
@@ -113,11 +106,7 @@ def input_stated(facts: Mapping[str, Any], name: str) -> Input:
 
 
 def only_input(program: Mapping[str, Any], name: str) -> Input:
-    """The input of the program.
-
-    Raises:
-        DataError: the program does not take exactly one tensor, or its description is damaged.
-    """
+    """The one tensor that the program takes, or `DataError`."""
     try:
         return _input(program, name)
     except DAMAGE as error:

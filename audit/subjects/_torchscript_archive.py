@@ -40,11 +40,7 @@ _QUANTISATION = "A quantised model cannot be read this way: "
 
 
 def reprint(content: bytes, name: str) -> bytes:
-    """The archive with its code printed anew.
-
-    Raises:
-        DataError: code that cannot be read, or that torch would run while it reads the file.
-    """
+    """The archive with its code printed anew, or `DataError` if torch would run some of it while it reads the file."""
     copy = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as output:
         for entry in archive.infolist():
@@ -134,11 +130,7 @@ def _literal(value: ast.expr) -> bool:
 
 
 def rewrite(content: bytes, name: str) -> bytes:
-    """A copy of the archive that holds each entry once, and nothing that torch would run while it reads.
-
-    Raises:
-        DataError: another file, a damaged one, or an archive in a form that `torch.jit.save` does not write.
-    """
+    """A copy of the archive with each entry once and nothing that torch would run while it reads, or `DataError`."""
     entries = _entries(content, name)
     for path, body in entries.items():
         if path.endswith(".pkl"):
@@ -157,10 +149,7 @@ def rewrite(content: bytes, name: str) -> bytes:
 
 
 def vet_graphs(module: Any, name: str) -> None:
-    """Raise `DataError` naming the first operator of the loaded module that is not on the allow-list.
-
-    All methods of all submodules are looked at, with every function and method they call put in their place, and every block.
-    """
+    """Raise `DataError` naming the first operator of any method of the loaded module that is not on the allow-list."""
     for layer in module.modules():
         for method in layer._c._method_names():
             graph = layer._c._get_method(method).graph.copy()

@@ -20,11 +20,6 @@ class LightGbm(ConfinedFile):
 
     @staticmethod
     def load(content: bytes, name: str, device: torch.device) -> Model:
-        """The classifier of a LightGBM text file.
-
-        Raises:
-            DataError: the file is damaged, or holds no classifier.
-        """
         import lightgbm as library
 
         text = content.decode("utf-8", errors="replace")
@@ -57,11 +52,6 @@ class XgBoost(ConfinedFile):
 
     @staticmethod
     def load(content: bytes, name: str, device: torch.device) -> Model:
-        """The classifier of an XGBoost file.
-
-        Raises:
-            DataError: the file is damaged, or holds no classifier.
-        """
         import json
 
         import xgboost as library
@@ -86,11 +76,6 @@ class Skops(ConfinedFile):
 
     @staticmethod
     def load(content: bytes, name: str, device: torch.device) -> Model:
-        """The estimator of a `.skops` file.
-
-        Raises:
-            DataError: the file is damaged, holds types that skops does not trust, or no classifier.
-        """
         import zipfile
 
         from skops.io import get_untrusted_types, loads

@@ -24,11 +24,7 @@ def refuse_bomb(entries: Sequence[zipfile.ZipInfo], size: int, name: str) -> Non
 
 
 def refuse_bomb_in(content: bytes, name: str) -> None:
-    """The same of a whole file; one that is no zip archive passes.
-
-    Raises:
-        DataError: as above, or a damaged archive.
-    """
+    """The same of a whole file; one that is no zip archive passes."""
     if not content.startswith(b"PK"):
         return
     try:

@@ -28,16 +28,11 @@ _FEWEST = float(np.finfo(np.float32).tiny)
 class Predictions:
     """What a model said about each audited record. It answers for no other record, so it is no `Target`: it is read whole.
 
-    Arrays of an npz file, or columns of a table: exactly one of `logits` `(n, classes)`, `probabilities`, `losses`
-    `(n,)` and `errors` `(n,)`, predictions of a regression less the truth in any unit (columns `logit_0`, `logit_1`, ...,
-    `probability_0`, ..., `loss`, `error`); `labels` (column `label`), which only losses and errors can do without;
-    `member`, true for records that were trained on; and optionally `group` and, in npz, the inputs `x`.
-
-    Attributes:
-        path: one file with `member`; or else
-        members, nonmembers: two files without it.
-        view, included, inputs, groups, units: what was read; `sha256` of the bytes.
-        metadata: what an npz file with `member` says of the training (`audit.data.exchange`).
+    Arrays of an npz file, or columns of a table: exactly one of `logits` `(n, classes)`, `probabilities`, `losses` `(n,)` and
+    `errors` `(n,)`, predictions of a regression less the truth in any unit (columns `logit_0`, `logit_1`, ..., `probability_0`,
+    ..., `loss`, `error`); `labels` (column `label`), which only losses and errors can do without; `member`, true for records
+    that were trained on, in one `path`, or two files `members` and `nonmembers` without it; and optionally `group`, `unit` and,
+    in npz, the inputs `x`; `metadata` of an npz file is that of `audit.data.exchange`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".npz", ".csv", ".gz", ".parquet")

@@ -33,14 +33,7 @@ _MOST_SHARED = 4  # times that a storage may be written out: tied weights share 
 
 
 def weights_in(content: bytes, name: str, key: str) -> dict[str, torch.Tensor]:
-    """The tensors by name in a file of weights, which is parsed in a confined process.
-
-    Args:
-        key: where in the file the weights are, "" if they are all it holds.
-
-    Raises:
-        DataError: no such file, or one that holds anything else.
-    """
+    """The tensors by name in a file of weights, which is parsed in a confined process; `key` of "" takes all that it holds."""
     limit = _MOST_SHARED * len(content) + _SPARE
     reply, body = process.read(_JOB, content, name, memory_bytes=2 * limit + len(content), limit=limit, facts={"key": key})
     raw = unpack(reply.get("arrays"), body, name)
@@ -63,11 +56,7 @@ def _tensor(values: Any, description: Any, name: str) -> torch.Tensor:
 
 
 def read_weights(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """Parse the file: the tensors as bytes, with their types and shapes. Runs inside the confined process.
-
-    Raises:
-        DataError: as `weights_in`.
-    """
+    """Parse the file: the tensors as bytes, with their types and shapes. Runs inside the confined process."""
     name, key = header["name"], header["key"]
     weights = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
     if key:
@@ -152,7 +141,6 @@ class StateDict:
     Attributes:
         path: `.safetensors`, or a file of `torch.save(module.state_dict(), ...)`, read with `weights_only=True`.
         factory: `package.module:callable` that returns a `torch.nn.Module`; it is the user's own code and is run.
-        arguments: for the factory.
         key: where in the file the weights are, for checkpoints that hold more than weights.
         strip_prefix: text cut off the front of each weight's name (`_module.` of Opacus, `module.` of DDP).
     """

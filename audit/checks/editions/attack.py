@@ -34,12 +34,7 @@ class Recovery:
 
 
 def recover(equations: Constraints, prior: Array) -> Recovery:
-    """Return what follows from the constraints.
-
-    Args:
-        equations: of one report, or of several together.
-        prior: `(n,)` chances of membership by the model alone.
-    """
+    """Return what follows from the constraints of some reports and from the chances `(n,)` of membership by the model alone."""
     rows = _with_differences(equations)
     certain, contradicts = propagate(rows)
     return Recovery(certain=certain, ranking=_least_squares(equations, prior, certain), contradicts=contradicts)
@@ -106,9 +101,8 @@ def _least_squares(equations: Constraints, prior: Array, certain: Array) -> Arra
 def chances(values: Array, members: int, stated_area: float = 1.0) -> Array:
     """Return chances of membership `(n,)` that rise with the rank of a score and add up to the number of members.
 
-    Args:
-        stated_area: of the scores, as far as the attacker knows it: the chances are as far apart as it says, and no farther
-            than ranks allow. Chances that claim more than scores tell would be torn by the constraints, and ranked worse.
+    They are as far apart as the stated area of the scores says, and no farther than ranks allow. Chances that claim more
+    than scores say would be torn by the constraints, and ranked worse.
     """
     ranks, share = (rank(values) - 0.5) / len(values), members / len(values)
     farthest = ranks * 2 * share if share <= 0.5 else 1 - (1 - ranks) * 2 * (1 - share)

@@ -17,12 +17,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Constraints:
-    """Linear constraints `low <= weights @ coins <= high` on the coins `(n,)` of one game.
-
-    Attributes:
-        weights: `(k, n)` float64.
-        low, high: `(k,)`.
-    """
+    """Linear constraints `low <= weights @ coins <= high`, `(k,)` and `(k, n)`, on the coins `(n,)` of one game."""
 
     weights: Array
     low: Array

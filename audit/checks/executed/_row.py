@@ -18,17 +18,14 @@ def row(code: str, item: str, value: str, holds: bool) -> Check:
 
 
 def count_recomputed(differences: Array) -> int:
-    """Return how many gradients were computed again; -1 stands for those that were not."""
+    """Return how many gradients were computed again; -1 is one that was not."""
     return int((differences >= 0).sum())
 
 
 def recomputation_row(differences: Array, names: tuple[str, str, str], unit: str) -> tuple[Check, ...]:
-    """Return the check of gradients that were computed again by other means; none if nothing was.
+    """Return the check of gradients that were computed again by other means; of differences `(N,)` -1 says that one was not.
 
-    Args:
-        differences: `(N,)`, -1 if nothing was recomputed.
-        names: code, item, and what was recomputed.
-        unit: of the differences.
+    `names` are code, item, and what was recomputed.
     """
     measurements = differences[differences >= 0]
     if not len(measurements):

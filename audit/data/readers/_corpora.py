@@ -54,7 +54,6 @@ class Sentences:
                 raise ConfigError(f"data.{key} is {value!r}; expected a whole number from {low} to {high}")
 
     def read(self) -> Source:
-        """The sentences in an order that says nothing; no test their own part."""
         numbers = Seed(0).child("sentences").numpy().permutation(COUNT)[: self.count]
         encode, vocabulary = tokens.encoder(tokens.BYTES, self.unused_tokens)
         main = tokens.part([_sentence(int(number)) for number in numbers], encode, self.length)
@@ -110,11 +109,7 @@ class Speeches:
                 raise ConfigError(f"data.{key} is {value!r}; expected a whole number from 1 to 1024")
 
     def read(self) -> Source:
-        """All speeches; no test its own part.
-
-        Raises:
-            DataError: no such file, no text, no speech in it, or a name of more than 100 characters.
-        """
+        """All speeches, or `DataError` if the text has none; no test part."""
         place = locate(self.root, self.path)
         text, read = text_files.whole_text(place)
         text = text.replace("\r\n", "\n").replace("\r", "\n")

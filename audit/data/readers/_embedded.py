@@ -17,11 +17,7 @@ _DIGITS = "UCI optical recognition of handwritten digits (test part), embedded i
 
 
 def _read_table(name: str, header_rows: int = 0) -> tuple[Array, Array]:
-    """Return inputs and labels of a file of scikit-learn's, without importing it, which takes most of a second.
-
-    Raises:
-        DataError: the file is not where scikit-learn keeps it.
-    """
+    """Return inputs and labels of a file of scikit-learn's, without importing it, which takes most of a second."""
     package = find_spec("sklearn")
     places = package.submodule_search_locations if package is not None else None
     file = Path(*(places or ["sklearn"])[:1], "datasets", "data", name)
@@ -41,7 +37,6 @@ class Digits:
     is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
-        """The whole set; no test its own part."""
         inputs, labels = _read_table("digits.csv.gz")
         images = inputs.reshape(-1, 8, 8)
         return Source(
@@ -67,7 +62,6 @@ class BreastCancer:
     is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
-        """The whole set; no test its own part."""
         inputs, labels = _read_table("breast_cancer.csv", header_rows=1)
         half = np.array(_MEAN_LIMITS + _ERROR_LIMITS + _WORST_LIMITS) / 2
         return Source(

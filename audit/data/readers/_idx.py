@@ -85,7 +85,6 @@ class Mnist:
         typed.text(path=self.path, root=self.root)
 
     def read(self) -> Source:
-        """Return both parts, pixels as uint8."""
         return read_idx(self.root, self.path, "MNIST")
 
 
@@ -100,5 +99,4 @@ class FashionMnist:
         typed.text(path=self.path, root=self.root)
 
     def read(self) -> Source:
-        """Return both parts, pixels as uint8."""
         return read_idx(self.root, self.path, "Fashion-MNIST")

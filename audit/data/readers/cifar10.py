@@ -52,7 +52,6 @@ class _PlainUnpickler(pickle.Unpickler):
     """Containers, numbers, text and byte arrays; any other name that a pickle asks for is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what is in for `module.name`; nothing is ever imported."""
         try:
             return _ALLOW_LIST[module, name]
         except KeyError:
@@ -60,11 +59,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def plain_unpickle(content: bytes, name: str) -> Any:
-    """The plain containers and byte arrays in a pickle; nothing that it names is imported or called.
-
-    Raises:
-        DataError: the pickle asks for anything else (it may be hostile), or is damaged.
-    """
+    """The plain containers and byte arrays in a pickle; nothing that it names is imported or called, or `DataError`."""
     try:
         return _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
     except (pickle.UnpicklingError, *DAMAGE) as error:
@@ -89,7 +84,6 @@ class Cifar10:
         typed.text(path=self.path, root=self.root)
 
     def read(self) -> Source:
-        """Both parts, pixels as uint8."""
         folder = locate(self.root, self.path)
         if (folder / "cifar-10-batches-py").is_dir():
             folder = folder / "cifar-10-batches-py"
@@ -119,11 +113,7 @@ def _batch(content: bytes, name: str) -> Part:
 
 
 def read_batch(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The pixels and labels of a batch; runs inside the confined process.
-
-    Raises:
-        DataError: the pickle is hostile, damaged or of another form.
-    """
+    """The pixels and labels of a batch; runs inside the confined process."""
     name = header["place"]
     batch = plain_unpickle(content, name)
     if not isinstance(batch, dict) or b"data" not in batch or b"labels" not in batch:

@@ -72,7 +72,6 @@ class Npy:
             )
 
     def read(self) -> Source:
-        """The part or both parts."""
         checks.choice(self.task, "data.task", tuple(LABELS))
         if (self.test_path is None) != (self.test_labels is None):
             raise DataError("data.test_path and data.test_labels name records and their labels: give both, or neither")
@@ -112,11 +111,7 @@ class Npy:
         return Part(inputs=inputs, labels=labels)
 
     def _same_records(self, places: Sequence[Path], count: int) -> list[MappedFile]:
-        """Files of the same records, `(count, numbers of one)` each.
-
-        Raises:
-            DataError: one holds another number of records, no numbers, or numbers that the row cannot hold.
-        """
+        """Files of the same records, `(count, numbers of one)` each, which the row can hold."""
         arrays = {place: _open(place) for place in places}
         if len(arrays) < len(places):
             raise DataError(f"data.path and data.arrays name one file twice: {', '.join(map(str, places))}; name it once")
@@ -132,18 +127,13 @@ class Npy:
         return [MappedFile.at(place, (count, int(np.prod(array.shape[1:])))) for place, array in arrays.items()]
 
     def _side_by_side(self, files: Sequence[MappedFile]) -> Any:
-        """Return the records of the files as one row a record."""
         scale = None if self.whole_numbers else (NO_SCALING.offset, NO_SCALING.unit)
         rows = [_rows(file) for file in files]
         return SideBySide([RawArray(raw, np.arange(len(raw)), scale, file) for raw, file in zip(rows, files, strict=True)])
 
 
 def _open(place: Path) -> Array:
-    """The array of an npy file, mapped.
-
-    Raises:
-        DataError: there is none, or it is damaged or holds objects.
-    """
+    """The array of an npy file, mapped."""
     try:
         if not place.is_file():
             raise no_file(place, "npy data")
@@ -157,11 +147,7 @@ def _open(place: Path) -> Array:
 
 
 def _rows(file: MappedFile) -> Any:
-    """Return the records of a file.
-
-    Raises:
-        DataError: a value is not finite as float32; it names the first such record, and reads some records at a time.
-    """
+    """Return the records of a file, or `DataError` with the first value that is not finite; reads some records at a time."""
     inputs = read_rows(Path(file.path), file.shape)
     if inputs.dtype.kind != "f":
         return inputs

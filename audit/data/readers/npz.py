@@ -52,7 +52,6 @@ class Npz:
             )
 
     def read(self) -> Source:
-        """The part or both parts."""
         checks.choice(self.task, "data.task", tuple(LABELS))
         names = [self.path] if self.test_path is None else [self.path, self.test_path]
         read, parts, scalings = [], [], []

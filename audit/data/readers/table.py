@@ -84,7 +84,6 @@ class Table:
         typed.label_list(self.classes)
 
     def read(self) -> Source:
-        """The table or both tables, encoded but not yet scaled."""
         checks.choice(self.task, "data.task", ("classification", "regression"))
         frames, read = [], []
         second = self.skip_rows if self.test_skip_rows is None else self.test_skip_rows

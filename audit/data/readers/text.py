@@ -64,7 +64,6 @@ class Text:
             raise ConfigError("data.cut 'windows' cuts one long text, which has no 'label' and no 'user'; leave them out")
 
     def read(self) -> Source:
-        """The part or both parts."""
         encode, vocabulary = tokens.encoder(self.tokenizer, self.unused_tokens)
         names = [self.path] if self.test_path is None else [self.path, self.test_path]
         parts, read, classes = [], [], ()

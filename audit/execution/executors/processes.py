@@ -26,11 +26,9 @@ _STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """Several jobs at once in their own processes, each with its share of the cores.
+    """Several jobs at once in so many worker processes, each with its share of the cores.
 
-    Attributes:
-        workers: processes.
-        restarts: how often the pool is started again after a process was killed; only unfinished jobs are repeated.
+    The pool is started again up to `restarts` times after a process was killed; only unfinished jobs are repeated.
     """
 
     workers: int = 2
@@ -45,11 +43,7 @@ class Processes:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
-        """The results as they are finished.
-
-        Raises:
-            WorkerLost: processes died more often than `restarts` allows.
-        """
+        """The results as they are finished."""
         waiting = dict(enumerate(jobs))
         losses = 0
         while waiting:

@@ -53,12 +53,7 @@ class Ray:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
-        """The results as they are finished.
-
-        Raises:
-            ConfigError: no cluster answers, or it has no place for such a job.
-            WorkerLost: a job's machine was lost more often than `retries` allows.
-        """
+        """The results as they are finished."""
         if not jobs:
             return
         ray = _library()
@@ -159,7 +154,7 @@ class _Pool:
             ) from error
 
     def _pass_on(self, progress: Progress) -> None:
-        """Progress of all jobs since the last call; a job that starts again takes back what it had reported."""
+        """Progress of all jobs since the last call; a job that starts again takes back its earlier reports."""
         total = self.ray.get(self.board.total.remote())
         if total > self.steps_reported_before:
             progress(total - self.steps_reported_before)
@@ -167,7 +162,6 @@ class _Pool:
 
 
 def _task(work: Any, index: int, job: Any, device: str | None, board: Any, *context: Any) -> Any:
-    """One job, on whatever machine Ray has chosen."""
     board.start.remote(index)
     result = work(context, job, lambda steps: board.add.remote(index, steps), device)
     _library().get(board.total.remote())  # calls of one task arrive in order: now the board has heard all of it

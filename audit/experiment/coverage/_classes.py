@@ -11,13 +11,7 @@ INSIDE = {"weights", "steps"}  # what is released of a white box
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackClass:
-    """A class of attack with games about a secret of one kind.
-
-    Attributes:
-        position: in the list.
-        absent: what is written if no game is of it, and the status.
-        secret: kind of secret of its games.
-    """
+    """A class of attack with games about secrets of one kind; `absent` is what is written if there is none, and the status."""
 
     position: ClassVar[int]
     attack_class: ClassVar[str]

@@ -14,8 +14,8 @@ from audit.experiment.games.observed import GameModels
 def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
     """Return a curve per attack that sees the steps and estimator, with the family inside which it holds.
 
-    Each point holds at its level on its own. Seeds are those of the attacks' bounds, so that the last point is the bound
-    which the tables state. Bounds of a fixed size say nothing of a sample that was chosen by its results.
+    Each point holds at its level on its own; seeds are those of the attacks' bounds, so that the last point is the stated
+    bound. Bounds of a fixed size say nothing of a sample that was chosen by its results.
     """
     game_design, mechanism = models.prepared_game.game_design, models.prepared_game.mechanism
     if mechanism is None or game_design.stops:

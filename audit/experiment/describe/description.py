@@ -34,12 +34,7 @@ def with_secrets(result: AttackResult, attack: Attack, scores: Scores, canaries:
 
 
 def secret_figures(scores: Scores, unit: SecretUnit, texts: int) -> SecretFigures:
-    """Return means and counts of a unit on both sides.
-
-    Args:
-        scores: of texts in that unit.
-        texts: training texts that hold a planted secret.
-    """
+    """Return means and counts of a unit on both sides; `texts` is how many training texts hold a planted secret."""
     sides = scores.members, scores.nonmembers
     counts = [[int((side >= level * (1 - ROUNDING)).sum()) for side in sides] for level in unit.levels]
     return SecretFigures(

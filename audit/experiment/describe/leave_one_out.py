@@ -52,12 +52,11 @@ class Exposure:
     """How exposed each record is over the targets that trained on it.
 
     Attributes:
-        fpr: `(m,)` median over those targets of the share of non-members that score at least as high: the
-            false positive rate at which the record is found. NaN if no target trained on it.
+        fpr: `(m,)` median over those targets of the false positive rate at which the record is found. NaN if none trained on
+            it.
         found: `(m,)` share of those targets in which it is found at `at_fpr`; NaN likewise.
-        reproducibility: mean Jaccard overlap, over pairs of targets, of the lists of records found at
-            `at_fpr`, among records that both trained on. NaN if all those lists are empty.
-        chance: the same if each target found as many records at random.
+        reproducibility: mean Jaccard overlap, over pairs of targets, of the lists of records found at `at_fpr`, among records
+            that both trained on. NaN if all those lists are empty; `chance` is the same of as many records at random.
     """
 
     fpr: Array
@@ -76,18 +75,15 @@ def leave_one_out(
     *,
     room: Room = in_memory,
 ) -> LeaveOneOut:
-    """Scores of every model (or of `targets`) with all the others as its references.
+    """Scores of every model (or of `targets`) with all the others as its references; `ConfigError` for fewer than two models.
 
-    Coins must be independent between models. If every record is in the same number of models, the coins of the others tell
-    the target's, and an attack whose score moves with how many references hold a record reads them there.
+    Coins must be independent between models. If every record is in the same number of models, the coins of the others tell the
+    target's, and an attack whose score moves with how many references hold a record reads them there.
 
     Args:
         models: signals and coins of all models; the coins of the target are taken away from its attack.
         labels: `(m,)` true labels, or None if only losses or products are known.
         room: where a copy of the references' signals is kept.
-
-    Raises:
-        ConfigError: fewer than two models.
     """
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
@@ -148,10 +144,9 @@ def by_group(result: LeaveOneOut, groups: Array) -> dict[str, Spread]:
 def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) -> tuple[int, tuple[Spread, ...]]:
     """Return the number of units in `column` `(m,)`, and AUC and TPR over targets for an adversary who judges them as wholes.
 
-    In each target the records of a unit that the coins took in and those that they left out are two sets of records of one
-    unit: one that was trained on, one that was not. A set's score is the mean over its records. Coins decide record by record,
-    so this is no user-level game and says nothing of a user-level guarantee. Units without a set on both sides in every
-    target are left out; rates below one over the units are, too.
+    In each target the records of a unit that the coins took in and those that they left out are two sets, each scored by the
+    mean over its records. Coins decide record by record, so this says nothing of a user-level guarantee. Units without a set on
+    both sides in every target are left out; rates below one over the units are, too.
     """
     names, unit = np.unique(column, return_inverse=True)
     sums, counts = (np.zeros((2, len(result.values), len(names))) for _ in range(2))
@@ -175,14 +170,8 @@ def by_unit(result: LeaveOneOut, column: Array, fprs: Sequence[float] = FPRS) ->
 def calibrate(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrated:
     """Return what a threshold set on the non-members of all other models realises on each target.
 
-    The scores of those models come from the same leave-one-out, so the target was among their references.
-
-    Args:
-        nominal_fpr: false positive rate that the adversary aims at.
-        prior: share of members that it expects among candidates, for the precision.
-
-    Raises:
-        DataError: the rate cannot be resolved by the other models' non-members.
+    The scores of those models come from the same leave-one-out, so the target was among their references. `prior` is the share
+    of members among candidates. `DataError` if the other models' non-members do not resolve the rate.
     """
     checks.open_probability(prior, "prior")
     rates = []

@@ -1,8 +1,4 @@
-"""What all trained models of a game say about its attacks, as one result: every model once the target.
-
-Turns the functions of `audit.experiment.describe.leave_one_out` into the part of a report that is read beside the bounds
-and never counts as one.
-"""
+"""What all trained models of a game say about its attacks, each once the target: read beside the bounds, never as one."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -40,15 +36,7 @@ FOUND_AT = 0.01  # or one nonmember, if there are fewer than a hundred
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LeaveOneOutModels:
-    """All models of one game, target runs first.
-
-    Attributes:
-        views: signals and coins of every model.
-        labels: `(m,)` true labels, None if only losses are known.
-        runs: how many of them are target runs.
-        table: names and columns of the canaries.
-        room: for what is computed of all models at once.
-    """
+    """All models of one game, the `runs` targets first; `labels` `(m,)`, None if only losses are known."""
 
     views: View
     labels: Array | None
@@ -80,15 +68,8 @@ def describe(
 
     Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
     hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread. An
-    attack that chooses between others represents the one that it took; alone in a game it is tried on `CHOOSER_TARGETS`.
-
-    Args:
-        attacks: names and attacks that read outputs.
-        models: at least two.
-        prior: share of members among an adversary's candidates, for the precision.
-
-    Returns:
-        None if a model has too few canaries on a side for rates to mean anything.
+    attack that chooses between others represents the one that it took; alone in a game it is tried on `CHOOSER_TARGETS`. None
+    if a model has too few canaries on a side for rates to mean anything.
     """
     included = as_coins(models.views.included)
     able = [(name, attack) for name, attack in attacks if attack.needs.references < len(included)]

@@ -1,8 +1,4 @@
-"""Whether a target resembles its references: in accuracy, and in the distribution of its losses.
-
-What one reference deviates from the others is compared with what the target deviates. All references are sorted once, so the
-cost grows with models x records, and that of a further target with its records.
-"""
+"""Whether a target resembles its references: in accuracy, and in the distribution of its losses."""
 
 import numpy as np
 
@@ -22,11 +18,7 @@ _NEEDS = "the fidelity check needs logits and labels of the target and of at lea
 
 
 class Resemblance:
-    """The references of several targets, `(R, m)` losses and coins, against which each target is held.
-
-    Raises:
-        DataError: no logits, or fewer than three references.
-    """
+    """The losses and coins `(R, m)` of at least three references, sorted once, against which each target is held."""
 
     def __init__(self, references: View, labels: Array | None, room: Room = in_memory) -> None:
         if len(references) < _FEWEST:
@@ -58,12 +50,9 @@ class Resemblance:
     def of(self, target: View, included: Array) -> Fidelity:
         """Compares accuracy and losses of a target with those of the references, on members and non-members.
 
-        The auditor knows the target's coins `(m,)`; the attack never sees this. References match if the target is
-        no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
-        distribution of losses and in accuracy (there within one record).
-
-        Raises:
-            DataError: the target has no logits.
+        The auditor knows the target's coins `(m,)`; the attack never sees this. References match if the target is no further
+        from the pool of them than 1.5 times the furthest reference is from the others, both in the distribution of losses and
+        in accuracy (there within one record).
         """
         losses, right = _outcomes(target, self._labels)
         coins = np.asarray(included, dtype=bool)
@@ -95,9 +84,8 @@ class Resemblance:
     def _distance(self, losses: Array, coins: Array, *, inside: bool) -> float:
         """Kolmogorov-Smirnov distance of one model's losses to those of the references; members or non-members, the larger.
 
-        With `inside` the model is one of the references, and its losses are taken out of their pool. Between two of its
-        own losses its distribution is still and the other one only rises, so the largest gap is at one of them
-        or just before it.
+        With `inside` the model is one of the references, and its losses are taken out of their pool. The largest gap is at one
+        of the model's losses or just before it: between them its own distribution is still.
         """
         gaps = []
         for side, pool in zip((coins, ~coins), self._pools, strict=True):

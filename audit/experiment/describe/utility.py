@@ -16,8 +16,7 @@ from audit.experiment.games.utility_figures import ORDER
 def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
     """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2; texts: perplexity).
 
-    Models that diverged are left out; the number of models says so. Models with records as canaries are preferred;
-    a thousand crafted gradients are an attack on utility too.
+    Models that diverged are left out. Those with records as canaries are preferred: crafted gradients attack utility too.
     """
     natural = [game for game in games if {Logits.key, PredictedClasses.key} & game.signals.keys()] or list(games)
     tests = [game for game in natural if game.test_figures and not game.diverged.all()]

@@ -1,7 +1,6 @@
 """Attacks side by side on the same models: every model once the target, some or all others its references.
 
-Descriptive, as all leave-one-out figures are: targets share references, so standard errors say how far targets differ and are
-no confidence intervals (`audit.experiment.describe.leave_one_out`).
+Descriptive: targets share references, so standard errors say how far targets differ and are no confidence intervals.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,12 +51,9 @@ def compare(
     """Return every figure of every attack that can score these models.
 
     Args:
-        attacks: by the name they are listed under.
-        models: signals and coins of all.
         labels: `(m,)`, None if only losses are known.
         references: how many others each target is compared with, the next ones in order; None takes all.
         targets: how many models are attacked, evenly spread; None takes all.
-        seed: of attacks that draw.
 
     Raises:
         ConfigError: fewer than two models, more references than there are others, no target, or no attack that can score them.

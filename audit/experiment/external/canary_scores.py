@@ -93,12 +93,8 @@ def examine_canaries(
 ) -> ScoredReport:
     """Return the report on canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
 
-    Args:
-        columns: `(m,)` scores, decoys' among them, higher for those taken for members; or several such columns by name.
-        canaries: the m canaries and decoys, in the same order.
-
-    Raises:
-        DataError: a column is not one number per canary.
+    `columns` are `(m,)` scores in the order of the canaries, decoys among them, higher for those taken for members; or several
+    such columns by name.
     """
     tables = {
         key: _demand_scores(key, column, len(canaries))

@@ -34,11 +34,8 @@ class UsageSettings:
 def estimate_usage(target: Any, records: Records, references: References, settings: UsageSettings) -> Usage:
     """Return which share of these records a model was trained on, from references whose records are known and its own none.
 
-    Each reference is attacked with the others as its references, the target with all of them.
-
-    Raises:
-        DataError: fewer than three references, references of another number of records, or a reference without members or
-            without nonmembers; or the models' answers do not fit the records.
+    Each reference is attacked with the others as its references, the target with all of them. `DataError` for references that
+    are too few or of other records, and for answers that do not fit the records.
     """
     attack, seed, confidence = settings.attack, settings.seed, settings.confidence
     inputs, labels = records.inputs, records.labels

@@ -1,9 +1,8 @@
 """What may leave the house: figures computed from memberships of which chance has turned some over, tried by an attacker.
 
-Each membership is turned over alone with a small chance before anything of an external edition is computed from it
-(randomised response). Every figure then holds for the turned memberships, and no reader, whatever it knows and computes, learns
-more of a membership than the edition's own epsilon allows; a lower bound on epsilon from turned memberships is one of the
-training as well. Proofs: docs/theory/editions.md, "What an external edition tells".
+Each membership is turned over alone with a small chance before anything of an external edition is computed from it (randomised
+response), so no reader learns more of a membership than the edition's own epsilon allows, and a lower bound on epsilon from
+turned memberships is one of the training as well (docs/theory/editions.md, "What an external edition tells").
 """
 
 import hmac
@@ -41,12 +40,7 @@ Place = tuple[str, str]  # names of a training and of a game
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoredGame:
-    """What an attacker on an edition computes of a game, and what it must not learn.
-
-    Attributes:
-        columns: attack to scores `(n,)`.
-        included: `(n,)` the memberships.
-    """
+    """What an attacker on an edition computes of a game, scores `(n,)` by attack, and the memberships `(n,)` to keep secret."""
 
     columns: Mapping[str, Array]
     included: Array
@@ -57,7 +51,7 @@ class Leak:
     """What the shipped attacker got of one game.
 
     Attributes:
-        records: whose memberships the game decided; `certain_records` of them follow with certainty.
+        records: with memberships that the game decided; `certain_records` of them follow with certainty.
         alone, together: area under the ROC of the best attack on the model alone, and of the ranking with the edition.
         seed: a number that can be guessed and draws the memberships, or None.
     """
@@ -84,8 +78,7 @@ class Leak:
 def flip_memberships(included: Array, key: bytes, place: Place) -> Array:
     """Return memberships `(n,)` of which each is turned over alone with chance `FLIP_RATE`.
 
-    Args:
-        key: secret of the run: the same memberships turn over in each of its editions, so that no two can be averaged.
+    The run's secret `key` turns the same ones over in each of its editions, so that no two can be averaged.
     """
     digest = hmac.digest(key, "\0".join(("edition", *place)).encode(), "sha256")
     draws = Seed(int.from_bytes(digest, "big")).child("turned").numpy().random(len(included))
@@ -95,10 +88,8 @@ def flip_memberships(included: Array, key: bytes, place: Place) -> Array:
 def noisy_report(report: AuditReport, games: Mapping[Place, ScoredGame], key: bytes) -> AuditReport:
     """Return the report with all figures about members computed from memberships that chance has turned over in part.
 
-    Games that cannot be computed again from scores (of secrets, or stopped at the first proof) are left out.
-
-    Raises:
-        AssumptionError: no game is left, a check that memberships decide has failed, or the verdict would be another one.
+    Games that cannot be computed again from scores (of secrets, or stopped at the first proof) are left out. `AssumptionError`
+    if no game is left, a check that memberships decide has failed, or the verdict would be another one.
     """
     failed = [
         check.item
@@ -195,9 +186,8 @@ def _noisy_attack(result: MechanismResult, game: GameResult, old: AttackResult, 
 def leaks(editions: Sequence[AuditReport], report: AuditReport, games: Mapping[Place, ScoredGame], key: bytes) -> list[Leak]:
     """Return what the shipped attacker gets of each game from editions of one report, the model, the records and all scores.
 
-    Args:
-        key: of the flips: what follows of the memberships that the figures were computed from counts as recovered.
-        editions: all that were given away or are to be; their trainings are in the order of `report`.
+    `editions` are all that were given away or are to be, with trainings in the order of `report`; what follows of the
+    memberships that `key` turned over counts as recovered.
     """
     leak_rows = []
     for index, result in enumerate(report.mechanisms):

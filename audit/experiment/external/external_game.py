@@ -22,13 +22,9 @@ def external_game(
     """The game of a model that a user brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
-        brought_records: the records.
         models: number of them, the target among them.
         signals: read off the models.
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
-
-    Raises:
-        ConfigError: an attack that was asked for cannot be served, or a claim that presence and absence say nothing of.
     """
     if settings.adjacency is not Adjacency.ADD_REMOVE:
         raise ConfigError(

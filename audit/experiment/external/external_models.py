@@ -38,13 +38,13 @@ _AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
 class References:
     """Models of the same kind as the target, trained on records that their own coins chose.
 
-    Their coins must have been drawn independently of the target's: a bound holds whatever the references are, as long as
-    they know nothing of the target's coins. If each record is in a fixed number of models, target included, they give the
-    target's coins away, and no epsilon is stated.
+    Their coins must have been drawn independently of the target's: a bound holds whatever the references are, as long as they
+    know nothing of the target's coins. If each record is in a fixed number of models, target included, they give the target's
+    coins away, and no epsilon is stated.
 
     Attributes:
-        included: `(k, n)` bool, which of the `n` audited records each model was trained on; columns in the order of the
-            coins if records carry an index, else members first, then nonmembers.
+        included: `(k, n)` bool, which of the `n` audited records each model was trained on; columns in the order of the coins
+            if records carry an index, else members first, then nonmembers.
         models: `k` models, each a module, a function of arrays or a `Target`; or else
         logits: `(k, n, classes)`, their outputs; or
         losses: `(k, n)`; or
@@ -105,11 +105,7 @@ class References:
     def answers(self, inputs: Array | RowContainer, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
         """The form of their answers for these records, and the values `(k, n, ...)`.
 
-        Args:
-            names: `(classes,)` the class of each column of the target's outputs, to which theirs are brought.
-
-        Raises:
-            DataError: models without records to ask about, or that answer in different forms.
+        `names` `(classes,)` are the classes of the target's columns, to which theirs are brought.
         """
         if len(self.loss_of):
             raise ConfigError("references give loss functions, the target outputs; give its own as audit.check(loss_of=...)")
@@ -130,8 +126,7 @@ class RecordedOutputs:
     """N models of which the outputs, or the losses, for `m` records are known: a subject that answers for those alone.
 
     Attributes:
-        logits: `(N, m, classes)`, or None if only losses are known.
-        losses: `(N, m)`, or None.
+        logits: `(N, m, classes)`, or None if only `losses` `(N, m)` are known.
         nonmember_medians: `(N, m)`, which confidence nonmembers like each record have, or None if it is not known.
     """
 
@@ -141,7 +136,6 @@ class RecordedOutputs:
 
     @property
     def released(self) -> frozenset[str]:
-        """Return the signals that they release."""
         return frozenset({"losses"}) if self.logits is None else frozenset({"labels", "losses", "outputs"})
 
     @property
@@ -181,11 +175,7 @@ def join(
     labels: Array | None,
     names: Array | None = None,
 ) -> RecordedOutputs:
-    """The target and its references as one subject, the target first; `names` are of the target's columns.
-
-    Raises:
-        DataError: they do not show the same of the same records.
-    """
+    """The target and its references as one subject, the target first; `names` are of the target's columns."""
     form, values = target.form, target.values[None]
     if references is not None:
         reference_form, reference_values = references.answers(inputs, labels, names)
@@ -201,15 +191,9 @@ def join(
 
 
 def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names: Array | None = None) -> Answers:
-    """Return what a module, a function of arrays or a `Target` answers for these records.
+    """Return what a module, a function of arrays or a `Target` answers for these records, `labels` being y as it was given.
 
-    Args:
-        labels: y as it was given.
-        names: `(classes,)` the class of each column that is wanted; None takes the model's own.
-
-    Raises:
-        ConfigError: the target is none of these.
-        DataError: its outputs do not fit the labels.
+    `names` `(classes,)` are the classes of the columns that are wanted; None takes the model's own.
     """
     kind, query, model_names = find_estimator_kind(target), find_query(target), find_class_names(target)
     names = model_names if names is None else names
@@ -276,8 +260,7 @@ def _demand_order(target: Any, query: Callable[[RowContainer], Array], inputs: A
 def _repeat(answer: Callable[[Array | RowContainer], Array], inputs: Array | RowContainer, outputs: Array) -> str:
     """Ask about some records once more, in another order; return a remark if answers change.
 
-    Raises:
-        DataError: the answer of a record depends on its place in the batch, as if records were steps of one sequence.
+    `DataError` if a record's answer depends on its place in the batch, as if records were steps of one sequence.
     """
     places = np.arange(min(len(inputs), _REPETITIONS))
 

@@ -1,8 +1,7 @@
 """Readings of x that the model's answers fit better: columns or axes in another order, another scale, padding elsewhere.
 
 A model is right on its training records as it was given them. Readings are found on some of the members and judged on others.
-They are asked about, never refused: a model that learned next to nothing fits one of many by accident. Of a model that is
-mostly right, a reading is asked about that is better record by record, by more than chance.
+They are asked about, never refused: a model that learned next to nothing fits one of many by accident.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ Ask = Callable[[Any, Array], Answers]
 def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, names: Array | None) -> TriedReading | None:
     """Return the reading of x that makes the target right on far more of its members; None if none does, or it fits already.
 
-    Args:
-        answers: of the target for the records as they were given.
-        names: `(classes,)` the class of each column of outputs; None if columns are numbered.
+    `answers` are for the records as they were given; `names` `(classes,)` of the columns of outputs, None if these are
+    numbered.
     """
     members = np.flatnonzero(evidence.included)
     own = _agree(answers, members)

@@ -74,8 +74,7 @@ class Inspection:
         names: `(n,)` keyed names of the audited records, or of users if coins decided on those; `included` `(n,)` bool;
             `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
-        not_run: attack to the reason why it was skipped: an input that it needs was not given, or it ranks the records as
-            another does.
+        not_run: attack to the reason why it was skipped.
         repeats: attack that ranks the records exactly as another does, and the name of that; both have the same figures.
     """
 
@@ -96,7 +95,6 @@ class InspectedCase:
         included: `(models, n)` which record each model was trained on.
         labels: `(n,)`, None if no one gave them.
         membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
-        remarks: of those who read the input.
         trainer: the function that trained the references here; "" if a user brought them.
         answers: of the target.
         input_reading: of x, that fits the target's answers far better; None if there is none.
@@ -212,7 +210,6 @@ def _losses(case: InspectedCase) -> Array:
 
 
 def _not_run(case: InspectedCase, settings: Settings, game_design: GameDesign, repeats: Mapping[str, str]) -> dict[str, str]:
-    """The attacks that were skipped, and why."""
     names = {attack.name for attack in game_design.attacks}
     omissions = {name: scorer for name, scorer in external_scorers(settings).items() if name not in names}
     reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
@@ -226,7 +223,6 @@ def _records(case: InspectedCase) -> Records:
 
 
 def _record_models(case: InspectedCase, settings: Settings, game_design: GameDesign) -> GameModels:
-    """The models with what attacks read of every record."""
     canaries = ExternalRecords.of(_records(case)).canaries
     besides = {Logits() if "outputs" in case.models.released else Losses()}
     assignment = Assignment(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
@@ -310,7 +306,7 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
 def _follow_members(case: InspectedCase) -> bool:
     """True if references were trained on records that follow the target's, as independent coins would not have it.
 
-    Of a split, whose count of members is fixed, chance gives that at most sqrt(2 pi n) times as often as of coins.
+    Of a split, with its fixed count of members, chance gives that at most sqrt(2 pi n) times as often as of coins.
     """
     users = read_users(case.evidence.units)
     included = case.included if users is None else users.coins(case.included, "references")

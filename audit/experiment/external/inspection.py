@@ -166,10 +166,6 @@ def examine_outputs(
         source: name of the file and sha256 of its bytes.
         references: outputs of further models of your own for the same records; or, beside inputs, how to train them.
         remarks: on how the outputs were come by.
-
-    Raises:
-        ConfigError: a setting that cannot be used.
-        DataError: one side is empty, or the coins are not those of these records.
     """
     settings = settings or Settings()
     size, included = len(included), np.asarray(included, bool)
@@ -245,11 +241,7 @@ def _references(
 
 
 def demand_references(references: Any) -> None:
-    """Raise `ConfigError` for models, or anything else, instead of references.
-
-    Raises:
-        ConfigError: with the line to write.
-    """
+    """Raise `ConfigError`, with the line to write, for models, or anything else, instead of references."""
     if references is None or isinstance(references, References | ReferenceTraining):
         return
     models = "[...]" if isinstance(references, list | tuple) else "[model, ...]"

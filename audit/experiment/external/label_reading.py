@@ -19,10 +19,7 @@ _WITHOUT_Y = {"outlier_detector", "clusterer", "density_estimator"}
 
 
 def find_class_names(model: Any) -> Array | None:
-    """Return the names of the columns of a classifier's outputs, `classes_` of scikit-learn's interface; None without them.
-
-    A bound method, such as `forest.predict_proba`, represents the estimator that it belongs to.
-    """
+    """Return the class of each column of a classifier's outputs, `classes_` of it or of a bound method's estimator; or None."""
     for owner in (model, getattr(model, "__self__", None)):
         names = getattr(owner, "classes_", None)
         if names is None or hasattr(owner, "parameters") or isinstance(names, list):
@@ -36,8 +33,7 @@ def find_class_names(model: Any) -> Array | None:
 def find_estimator_kind(model: Any) -> str:
     """Return what scikit-learn, if it is in use, calls an estimator, or the owner of a bound method; "" of anything else.
 
-    Raises:
-        DataError: it learned without y, so its outputs do not answer y.
+    `DataError` if it learned without y, so that its outputs do not answer y.
     """
     base, utils = sys.modules.get("sklearn.base"), sys.modules.get("sklearn.utils")
     estimator = getattr(model, "__self__", model)
@@ -101,9 +97,6 @@ def align_columns(outputs: Array, model_names: Array | None, names: Array | None
     """Return outputs with a column for each of `names`, in their order, of a model with the `model_names` classes as columns.
 
     A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
-
-    Raises:
-        DataError: the model has a class that `names` lacks.
     """
     if (
         model_names is None
@@ -184,11 +177,7 @@ def _count_classes(outputs: Array, labels: Array) -> int:
 
 
 def _read_numbers(outputs: Array, labels: Array) -> Array:
-    """Return whole numbers beside as many real predictions as those of a regression.
-
-    Raises:
-        DataError: predictions are whole numbers by their type, or all of them classes of y, or y has two values, as labels.
-    """
+    """Return whole numbers beside as many real predictions as those of a regression; `DataError` for others, and for labels."""
     names = np.unique(labels)
     is_float = outputs.dtype.kind == "f"
     if is_float and len(names) == 2:

@@ -100,17 +100,14 @@ class Answers:
 
     @property
     def form(self) -> str:
-        """Name of the attribute that exists."""
         return next(name for name in ("logits", "losses", "errors") if getattr(self, name) is not None)
 
     @property
     def are_several(self) -> bool:
-        """Return whether y holds several yes or no labels a record."""
         return _SEVERAL in self.remarks
 
     @property
     def reading(self) -> str:
-        """Return how outputs and y were read, in a sentence."""
         if self.logits is not None:
             source = "probabilities" if _FROM_PROBABILITIES in self.remarks else "logits"
             return phrase("outputs are {form} of {count} classes, y holds classes", form=source, count=self.logits.shape[-1])
@@ -141,15 +138,12 @@ class Answers:
 
 
 def read_outputs(outputs: Array, labels: Array) -> Answers:
-    """Outputs of a model for records with these labels.
+    """Outputs of a model for records with these labels, or `DataError` with the shapes that fit.
 
     Args:
         outputs: `(n, classes)` logits or probabilities; `(n,)` or `(n, 1)`, the logit or probability of class 1, or a
             prediction; `(n, labels)` for several yes or no labels; `(n, tokens, vocabulary)`.
         labels: as `read_labels` takes them, or as it gives them.
-
-    Raises:
-        DataError: they do not fit each other; the message names the shapes that do.
     """
     outputs = drop_axes(demand_numbers(outputs, labels), labels)
     return read_answers(outputs, read_labels(outputs, labels))
@@ -366,7 +360,6 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
 
 
 def _place_losses(outputs: Array, labels: Array) -> Answers:
-    """A class for each token or pixel."""
     losses, hits, remarks = score_places(outputs, labels)
     return Answers(losses=losses, remarks=(_TOKENS if labels.ndim == 2 else _MASKS, *remarks), hits=hits)
 

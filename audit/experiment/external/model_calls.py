@@ -23,12 +23,7 @@ _METHODS = ("predict_proba", "decision_function", "inplace_predict", "predict") 
 
 
 def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
-    """Return what gives the target's outputs for records.
-
-    Raises:
-        ConfigError: the target is no model of a known kind; later, what a function of the user's raises.
-        DataError: later, outputs that are no numbers.
-    """
+    """Return what gives the target's outputs for records, where all that the user's function raises becomes a `ConfigError`."""
     if hasattr(target, "logits"):
         return _whole_or_batches(lambda batch: np.asarray(in_either_type(target.logits, batch)))
     if hasattr(target, "outputs") and hasattr(target, "released"):
@@ -55,18 +50,14 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
 
 
 def first_records(records: Array | RowContainer, places: Array) -> Array | RowContainer:
-    """Return some of the records."""
     return records.select(places) if isinstance(records, RowContainer) else records[places]
 
 
 def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
-    """Return what a function of the user's gives for a batch.
+    """Return what a function of the user's gives for a batch; whatever it raises becomes a `ConfigError` with its arguments.
 
     A tuple or a dictionary is handed over as arguments if the function's parameters say so; of a frame of numbers the array is
     tried if the function does not take the frame and its model knows no names of columns, and float32 if it takes no other.
-
-    Raises:
-        ConfigError: whatever it raises, with its name and its arguments.
     """
     try:
         return call_with_parts(function, batch)
@@ -83,10 +74,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
 
 
 def find_column_names(model: Any) -> list[str]:
-    """Return the names of the columns of x that an estimator, or the one that a bound method belongs to, was trained on.
-
-    Those that a library gives to columns of an array, such as Column_0, are none.
-    """
+    """Return the names of the columns of x that an estimator, or a bound method's, was trained on; none that a library gave."""
     owner = getattr(model, "__self__", model)
     for attribute in _COLUMN_NAMES:
         names = getattr(owner, attribute, None)
@@ -97,11 +85,7 @@ def find_column_names(model: Any) -> list[str]:
 
 
 def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name: str, expectation: str) -> Any:
-    """Return what a function gives that a user handed over as the argument `name` of a public function.
-
-    Raises:
-        ConfigError: whatever it raises, with the name of the argument, what it was given and what was expected.
-    """
+    """Return what a user's function gives; what it raises becomes a `ConfigError` with the argument's `name` and its input."""
     try:
         return function(*arguments)
     except AuditError:
@@ -122,8 +106,7 @@ def _qualname(function: Any) -> str:
 def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool = False) -> Any:
     """Call with the parts of a tuple or a dictionary as arguments, if the parameters take them so, else with the whole.
 
-    Raises:
-        DataError: a dictionary has entries that parameters named like the others do not take.
+    `DataError` if a dictionary has entries that parameters named like the others do not take.
     """
     if not isinstance(batch, tuple | Mapping):
         return function(batch)
@@ -158,11 +141,7 @@ def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool
 
 
 def read_result(result: Any, name: str) -> Array:
-    """Return outputs as an array: of a tensor, an array, a frame, an object with `.logits`, or one of these alone.
-
-    Raises:
-        DataError: several outputs, or none that are numbers; the message says what to write.
-    """
+    """Return outputs as an array: of a tensor, an array, a frame, an object with `.logits`, or one of these alone."""
     if isinstance(result, Mapping) and "logits" in result:
         result = result["logits"]
     result = getattr(result, "logits", result)

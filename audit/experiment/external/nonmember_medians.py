@@ -14,13 +14,11 @@ COMPONENTS = 32  # main components in place of inputs that are wider
 def cross_fitted_medians(inputs: Array, labels: Array, included: Array, confidences: Array, seed: Seed) -> Array | None:
     """Predicted median confidence `(n,)` of each record, had the model not been trained on it; None if too few are known.
 
-    Folds are drawn without regard to membership, and a record's prediction never depends on whether it is a member itself:
-    if the model says nothing, both sides are treated alike.
+    Folds are drawn without regard to membership, and a record's prediction never depends on whether it is a member itself: if
+    the model says nothing, both sides are treated alike.
 
     Args:
-        inputs: `(n, ...)`.
-        labels: `(n,)` classes.
-        included: `(n,)` bool, whether the model was trained on each.
+        inputs: `(n, ...)`; `labels` `(n,)` classes; `included` `(n,)` bool, whether the model was trained on each.
         confidences: `(n,)` logit-scaled confidences of the model.
 
     References:

@@ -12,10 +12,7 @@ _MOST_ROWS = 0.9
 def find_total(outputs: Array) -> float | None:
     """Return the sum that all rows have in common, as those of probabilities (1), percentages (100) or votes; None for others.
 
-    Rounding may change a row's sum by half of the smallest step between values for each class.
-
-    Args:
-        outputs: `(n, classes)`.
+    Rounding may change the sum of a row of `outputs` `(n, classes)` by half of the least step between values for each class.
 
     >>> find_total(np.array([[25.0, 75.0], [99.5, 0.5]])), find_total(np.array([[1.0, 2.0], [0.0, 9.0]]))
     (100.0, None)

@@ -1,8 +1,4 @@
-"""Audit a model of any kind by a loss of the user's: a function of a batch that gives one number a record.
-
-Graphs, masks, diffusion, survival times, recommenders: whatever the records are, the function knows how to ask the model. What
-it gives passes through the same line as recorded losses.
-"""
+"""Audit a model of any kind by a loss of the user's: a function of a batch that gives one number a record."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -50,11 +46,9 @@ class _Sides:
 
     @property
     def included(self) -> Array:
-        """Return which of the audited records are members, `(m,)` bool."""
         return self.positions < len(self.members)
 
     def losses(self, function: LossOf, name: str) -> Array:
-        """Return losses of the audited records, `(m,)`."""
         losses = [_losses(function, rows, side, name) for rows, side in self._by_name()]
         return np.concatenate(losses)[self.positions]
 
@@ -228,8 +222,7 @@ def _name(function: LossOf, otherwise: str) -> str:
 def _repeat(function: LossOf, sides: _Sides, losses: Array) -> list[str]:
     """A remark if some members have another loss when they are asked about again, in a smaller batch.
 
-    Raises:
-        DataError: the records of a batch have one loss, which is another one in another batch.
+    `DataError` if the records of a batch have one loss, which is another one in another batch.
     """
     rows = sides.positions[sides.included]
     places = rows[:: max(1, len(rows) // _REPETITIONS)][:_REPETITIONS]
@@ -268,11 +261,7 @@ def _numbers(sides: _Sides) -> Array | None:
 
 
 def _without_overlap(members: RowContainer, nonmembers: RowContainer, overlap: str) -> tuple[_Sides, str]:
-    """Both sides less the records that are on both, and a hash of all records.
-
-    Raises:
-        DataError: a record is on both sides and `overlap` is "refuse", or dropping empties a side.
-    """
+    """Both sides less the records that are on both, and a hash of all records."""
     digests = [
         row_containers.digest(rows.take(np.array([place]))) for rows in (members, nonmembers) for place in range(len(rows))
     ]

@@ -26,17 +26,13 @@ ReadAgain = Callable[[Array], Array]
 def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadAgain | None = None) -> str:
     """Return what to ask of a reference that does not know its own members although the others know theirs; "" of none.
 
-    Each record's losses in references that hold it are compared with those in references that do not, so that hard records
-    do not matter; losses of each model are ranked first, so that better models do not. A refusal states no bound.
+    Each record's losses in references that hold it are compared with those in references that do not, so that hard records do
+    not matter; losses of each model are ranked first, so that better models do not. A refusal states no bound: references do
+    not know their own members although the target does or another order fits, or know them inverted.
 
     Args:
-        losses: `(1 + k, n)`, the target's first.
-        included: `(1 + k, n)` bool, the same order.
+        losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool, the same order.
         read_again: of recorded outputs, since their columns may be in the wrong order as well; None of models asked here.
-
-    Raises:
-        DataError: references do not know their own members although the target does or another order fits, or know them
-            inverted; with the order of columns or rows that fits, if one of those that are tried does.
     """
     sample = np.linspace(0, included.shape[1] - 1, min(included.shape[1], _MOST_RECORDS)).astype(np.int64)
     by_row = find_row_evidence(losses[:, sample], included[:, sample])[1:, 1:]
@@ -67,7 +63,7 @@ def _question_row(own: Array) -> str:
 
 
 def _refuse_moved_rows(by_row: Array) -> None:
-    """Raise `DataError` if a reference tells the memberships of another row and not its own."""
+    """Raise `DataError` if a reference knows the memberships of another row and not its own."""
     own, row = by_row.diagonal(), by_row.argmax(axis=1)
     is_moved = (own < _CHANCE) & (by_row.max(axis=1) >= -_OPPOSITE)
     if is_moved.any():

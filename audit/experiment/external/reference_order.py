@@ -39,11 +39,6 @@ def refuse_members_first(
     their outputs in the right order, so their losses show whether memberships are; recorded outputs, whether hard records are
     hard to target and references alike. Both are asked within pairs of neighbours of one label: a trend along the records,
     memberships in runs and labels alone look alike in either order. A refusal proves nothing, so bounds hold as without it.
-
-    Args:
-        references: as they were brought, before any reordering.
-        target: its answers; `models` the target, then the references in the order of the coins.
-        labels: `(n,)` of the records, None if only losses are known.
     """
     if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
         return

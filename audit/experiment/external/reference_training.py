@@ -75,7 +75,6 @@ class TrainingRecords:
 
     @property
     def sha256(self) -> str:
-        """Hash of records and names."""
         inputs = find_digests(self.inputs) if isinstance(self.inputs, RowContainer) else self.inputs
         return array_sha256(inputs, self.original_labels, *(() if self.names is None else (self.names,)))
 
@@ -129,7 +128,6 @@ class ReferenceTraining:
 
         Args:
             rate: chance of each record to be in the training set of each model; kept within `RATES`.
-            seed: of coins and trainings.
             users: the records of each are in or out together; None draws a coin for each record.
 
         Raises:
@@ -146,14 +144,7 @@ class ReferenceTraining:
         return References(included=included, **values)
 
     def answers(self, records: TrainingRecords, included: Array, seed: Seed) -> list[Answers]:
-        """Answers for all records of models that are trained on given ones.
-
-        Args:
-            included: `(k, n)` bool, which records each is trained on.
-
-        Raises:
-            DataError, ObservationError, OutputError: as `references`.
-        """
+        """Answers of a model for each row of `included` `(k, n)`, the records it is trained on; errors as `references`."""
         jobs = [
             _Job(number=number, included=row, seed=seed.child("training", number).integer() % 2**31)
             for number, row in enumerate(included)
@@ -222,15 +213,12 @@ class ReferenceTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Job:
-    """One model to train: on which records, `(n,)` bool, from which seed."""
-
     number: int
     included: Array
     seed: int
 
 
 def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Progress) -> dict[str, Array]:
-    """Train one model and return its answers for all records as arrays."""
     train, records = context
     function = plugins.foreign(train) if isinstance(train, str) else train
     inputs, labels = records.take(job.included)

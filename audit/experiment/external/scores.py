@@ -33,8 +33,7 @@ class ScoreOrigin:
 
     Attributes:
         name: of the table, or of the function that was trained.
-        game: that they were obtained in.
-        claims: what they are compared with.
+        claims: to compare with.
         checks: rows of the assumptions table, on how they came about.
         kind: of the report: "scores" that were given, or "training" with coins and trainings made here.
         reading: what a score is, in words; `model` what was trained.
@@ -102,11 +101,7 @@ def inspect_scores(
 
 
 def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOrigin, settings: Settings) -> AuditReport:
-    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game; without coins nothing is bounded.
-
-    Raises:
-        AssumptionError, ConfigError, DataError: as `inspect_scores`.
-    """
+    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game; without coins nothing is bounded."""
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
     by_coins = origin.game.inclusion is Inclusion.COINS
     by_size = origin.log_odds and settings.estimators is None and granted.for_epsilon(origin.game) == "one_run"

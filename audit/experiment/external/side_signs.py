@@ -52,7 +52,7 @@ def _name_huge(rows: Array) -> str:
 
 
 def _find_filler(rows: Array, included: Array) -> str:
-    """Return a remark on a column whose least or largest value recurs and is further off than all others are apart.
+    """Return a remark on a column of which the least or largest value recurs and is further off than all others are apart.
 
     A question if only one side has it: of c such cells a split at random gives that with chance below 2 max(share)^c.
     """
@@ -85,10 +85,10 @@ def _find_filler(rows: Array, included: Array) -> str:
 
 
 def _find_near_copies(rows: Array, included: Array) -> str:
-    """Return a question if records that are nearest to each other lie on two sides more often than chance puts them.
+    """Return a question if records that are nearest to each other are on two sides more often than chance puts them.
 
-    Pairs are found without a look at membership. If that is a random draw, each pair has one record on each side with a chance
-    below 2 m k / (n (n - 1)), and pairs are negatively dependent.
+    Pairs are found without a look at membership: a random draw has one record of a pair on each side with a chance below 2 m k
+    / (n (n - 1)), and pairs are negatively dependent.
     """
     from sklearn.neighbors import NearestNeighbors
 

@@ -1,7 +1,4 @@
-"""Any system that saw data: coins decide which canaries it sees, and one score per canary measures the trace of each.
-
-A system is whatever `train` returns: a model, a generator, an index, the answers of queries. `score` alone looks into it.
-"""
+"""Any system that saw data: coins decide which canaries it sees, and one score per canary measures the trace of each."""
 
 from __future__ import annotations
 
@@ -82,7 +79,6 @@ class PlayedSystem:
     Attributes:
         scores: `(runs, m)` higher for canaries that were seen, `m` the coins of a run; `included` `(runs, m)` their coins.
         twins: `(runs, m)` scores of systems trained on the data alone, if something was to be forgotten; else None.
-        game: the rules that were played.
     """
 
     scores: Array
@@ -96,10 +92,6 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
 
     Without references a forgotten canary's score is the difference to a twin's, a system trained on the data alone with
     independent randomness: that takes off how easy the canary is, and knows nothing of the coins.
-
-    Raises:
-        DataError: records of different forms, scores that are not one finite number each, or coins that all fell alike.
-        ConfigError: several columns of scores without references to combine them.
     """
     count = len(read_rows(system.canaries, "canaries"))
     coins = _draw_coins(root.child("coins"), rounds.runs, count, rounds)
@@ -173,7 +165,7 @@ def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:
 def _train_references(system: SystemUnderTest, coins: Array, stream: Seed, columns: int) -> Array:
     """Return the scores `(k, m, c)` of references, from which is learned how a canary that was seen scores.
 
-    Of unlearning they are scores after forgetting. If these do not tell the references' own members, those before forgetting:
+    Of unlearning they are scores after forgetting. If these do not show the references' own members, those before forgetting:
     a system that forgot in the first run, and gives that one again whenever it is asked, is the same in all references, and
     still looks as if it had not forgotten.
     """
@@ -186,8 +178,7 @@ def _train_references(system: SystemUnderTest, coins: Array, stream: Seed, colum
 def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed, before: list[Array] | None = None) -> Array:
     """Return the scores of all canaries `(m, k)` after a training, and after forgetting if that is asked for.
 
-    Args:
-        before: to which the scores before forgetting are added; None leaves them out.
+    The scores before forgetting are added to `before`, if it is given.
     """
     subject = _train(system, coins, run)
     if system.forget is not None and before is not None:

@@ -15,8 +15,6 @@ from audit.experiment.line.provenance import make_provenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """Names of the three files and the hash of their bytes, for the report."""
-
     synthetic: str = "synthetic"
     training: str = "training"
     control: str = "control"
@@ -24,16 +22,7 @@ class TableSource:
 
 
 def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: Settings, source: TableSource) -> AuditReport:
-    """The report on a synthetic table. No epsilon follows: no one tossed a coin for a record.
-
-    Args:
-        table_settings: which attacks; its seed and confidence count.
-        settings: title, command and time of the report.
-
-    Raises:
-        DataError: tables that are too small, or columns that do not exist.
-        ConfigError: settings that do not fit the tables.
-    """
+    """The report on a synthetic table. No epsilon follows: no one tossed a coin for a record."""
     result = table_audit(tables, table_settings)
     names = f"{source.synthetic} of {source.training}, beside {source.control}"
     config = settings.text(

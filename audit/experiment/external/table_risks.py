@@ -124,11 +124,9 @@ class _Trials:
 
     @property
     def significance(self) -> float:
-        """Return the chance of error that one risk may take."""
         return (1 - self.settings.confidence) / self.risks
 
     def sample(self, side: str) -> Array:
-        """Records of a table to attack, drawn at random."""
         return self._draw(side, self.settings.attacks, "records")
 
     def predicates(

@@ -25,8 +25,7 @@ class Users:
 
     Attributes:
         codes: `(n,)` number of the user of each record, every number below `count` in use.
-        count: users; `largest` the most records that one of them has.
-        first: `(count,)` a record of each.
+        largest: the most records that one user has; `first` `(count,)` a record of each.
     """
 
     codes: Array
@@ -35,11 +34,7 @@ class Users:
     first: Array
 
     def coins(self, included: Array, purpose: str) -> Array:
-        """Memberships of users `(k, count)` from those of records `(k, n)`.
-
-        Raises:
-            DataError: a model was trained on some but not all records of a user.
-        """
+        """Memberships of users `(k, count)` from those of records `(k, n)`, or `DataError` if some records of a user differ."""
         by_user = included[:, self.first]
         models, places = np.nonzero(by_user[:, self.codes] != included)
         if len(models):
@@ -58,11 +53,7 @@ class Users:
         return np.asarray(order[np.unique(self.codes[order], return_index=True)[1]])
 
     def from_index(self, index: Array | None) -> Array | None:
-        """Position of each user among the coins, `(count,)`, from that given with every record; None without.
-
-        Raises:
-            DataError: records of one user have different positions.
-        """
+        """Position of each user among the coins, `(count,)`, from that of each record, or `DataError` if they differ."""
         if index is None:
             return None
         by_user = np.asarray(index)[self.first]
@@ -88,11 +79,7 @@ class Users:
 
 
 def read_users(units: Array | None) -> Users | None:
-    """The users that `units` `(n,)` names; None if no one named them.
-
-    Raises:
-        DataError: fewer than two users.
-    """
+    """The users that `units` `(n,)` names, at least two; None if no one named them."""
     if units is None:
         return None
     _, first, codes, counts = np.unique(
@@ -117,8 +104,8 @@ def first_occurrences(units: Array) -> Array:
 class UserAttack:
     """An attack on records that judges users: the sum over a user's records of the score less the median of all records.
 
-    For scores that members' records have shifted by as much as nonmembers', that is the log likelihood ratio of a user up to
-    a factor. Infinite scores count as the largest finite ones. No coin of the target is looked at.
+    For scores that members' records have shifted by as much as nonmembers', that is the log likelihood ratio of a user up to a
+    factor. Infinite scores count as the largest finite ones. No coin of the target is looked at.
     """
 
     attack: Attack
@@ -174,11 +161,7 @@ def user_records(records: Records, users: Users | None, claim_unit: str | None) 
 
 
 def with_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
-    """The same models with users instead of records, and attacks that judge users.
-
-    Raises:
-        DataError: a model was trained on some but not all records of a user.
-    """
+    """The same models with users instead of records, and attacks that judge users."""
     prepared_game = models.prepared_game
     assignment, game_design = prepared_game.assignment, prepared_game.game_design
     names = tuple(prepared_game.records.names[row] for row in users.first.tolist())

@@ -62,11 +62,9 @@ def attempt_whole_game(models: GameModels) -> tuple[list[Scores], dict[str, str]
 def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
     """The scores of all target runs, pooled; each run is attacked alone, with the dedicated references.
 
-    Runs never serve as each other's reference: a guess that used another target's coins would break
-    the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
-
-    Raises:
-        ObservationError: the models show nothing of what the attack reads.
+    Runs never serve as each other's reference: a guess that used another target's coins would break the independence that the
+    one-run theorem rests on. `steps` cuts what was observed to the first steps. `ObservationError` if an attack has nothing to
+    read.
     """
     prepared_game, attack = models.prepared_game, planned_attack.attack
     mechanism, assignment = prepared_game.mechanism, prepared_game.assignment
@@ -101,10 +99,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
 def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> Array:
     """Scores `(m,)` of canaries that are in or out; all zero of a target that shows the same of every one of them.
 
-    What an attack makes of such a target distinguishes only its references' coins, or roundings.
-
-    Raises:
-        DataError: scores that are not numbers.
+    What an attack makes of such a target distinguishes only its references' coins, or roundings. `DataError` if they are no
+    numbers.
     """
     values = np.asarray(attack.score(target, reference, seed))
     if values.dtype.kind not in "biuf":

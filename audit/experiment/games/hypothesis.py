@@ -86,7 +86,6 @@ class StatedClaims:
 
     @property
     def claim_limits(self) -> ClaimLimits:
-        """Return what the tightest claim and the mechanism's curve leave an attack on one record."""
         return ClaimLimits(claim=self.tightest, limit=self.limit)
 
 

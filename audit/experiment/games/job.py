@@ -31,12 +31,9 @@ class JobSpec:
 
     Attributes:
         key: of its result in the store.
-        trainer: that does it.
         job: makes the training job from `dataset` and `canaries`.
         rows: numbers of the models that it trains together, among all of the game.
-        steps: of each.
-        code: digest of the code that the key represents; another machine's must be the same.
-        foreign: third-party modules that it covers as well.
+        code: digest of the code that the key represents, `foreign` third-party modules included; the same on every machine.
         signals: read off the models, in this order.
     """
 
@@ -51,7 +48,6 @@ class JobSpec:
 
     @property
     def models(self) -> int:
-        """Return how many models it trains."""
         return len(self.rows)
 
 
@@ -60,13 +56,11 @@ def fit_and_observe(
 ) -> Mapping[str, Array]:
     """Train the models of one job and return all signals that later steps need, by key; runs wherever the executor says.
 
-    A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
-    record: a function of what was released, so bounds stay valid, and one that shows an attack nothing.
+    A model with weights or outputs that are not finite has diverged. All its signals become zero, the same for every record: a
+    function of what was released, so bounds stay valid, and one that shows an attack nothing.
 
     Args:
         context: the data set and the canaries.
-        job_spec: what to train.
-        progress: receives model-steps done.
         device: in place of the job's.
 
     Raises:
@@ -120,7 +114,7 @@ def with_copies(canaries: Canaries) -> Canaries:
 
 
 def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
-    """Return the data set whose training records are joined by those that come with the canaries."""
+    """Return the data set with its training records joined by those that come with the canaries."""
     extra = canaries.payload.companions
     if extra is None:
         return dataset

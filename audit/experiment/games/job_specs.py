@@ -1,8 +1,4 @@
-"""The jobs of one game, each with the key of its result, and the steps at which records are looked at.
-
-A job trains some models of one game together and keeps only what later steps read. Its key is the hash of everything that
-decides its result.
-"""
+"""The jobs of one game, each with the hash of all that decides its result, and the steps at which records are looked at."""
 
 import functools
 from collections.abc import Mapping
@@ -33,11 +29,8 @@ def fitted_start(
 ) -> Mapping[str, Array] | None:
     """Weights after the canaries' `fitted_start` steps of training without privacy and without any canary; None for 0 steps.
 
-    The claim of DP-SGD holds from any initial weights, and an adversary may choose them. If the shared records are
-    fitted already, their gradients are small and the canary's is what moves the model.
-
-    References:
-        Annamalai and De Cristofaro 2024, arXiv 2405.14106.
+    The claim of DP-SGD holds from any initial weights. If the shared records are fitted already, their gradients are small and
+    the canary's is what moves the model (Annamalai and De Cristofaro 2024, arXiv 2405.14106).
     """
     if canaries.payload.fitted_start == 0:
         return None

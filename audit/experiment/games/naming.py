@@ -17,11 +17,7 @@ _HEX = re.compile(rb"[0-9a-f]{32,128}")
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """The secret behind the names of one audit; `repr` does not show it.
-
-    Attributes:
-        text: at least 32 hexadecimal digits, as in a key file.
-    """
+    """The secret behind the names of one audit, at least 32 hexadecimal digits; `repr` does not show it."""
 
     text: bytes
 
@@ -58,11 +54,7 @@ def new_key() -> RecordKey:
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file, as text.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no key.
-    """
+    """The key in a file, as text; `ConfigError` if the file cannot be read, or holds none."""
     try:
         text = files.read(path).strip()
     except OSError as error:

@@ -36,9 +36,8 @@ class Observations:
     Attributes:
         signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
         diverged: `(models,)` true if a model did not stay finite; its signals are zero.
-        test_figures: `(models,)` by name, of outputs for test records; not a number of models that diverged, and none of models
-            that a user brought.
-        executed: what the trainer did; None likewise.
+        test_figures: `(models,)` by name, of outputs for test records; NaN of models that diverged, and none of models that a
+            user brought, of which `executed`, what the trainer did, is None.
         room: for what is computed of all models at once.
     """
 
@@ -94,7 +93,6 @@ def read_only(array: Any) -> Any:
 
 
 def load_models(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Store) -> GameModels:
-    """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job.rows.start)
     rows = np.concatenate([np.arange(job.rows.start, job.rows.stop) for job in by_start])
     assignment = prepared_game.assignment

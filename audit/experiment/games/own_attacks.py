@@ -9,11 +9,7 @@ from audit.core.protocols import Attack, Needs
 
 
 def build_attack(spec: Mapping[str, Any]) -> Attack:
-    """The attack that `spec["kind"]` names.
-
-    Raises:
-        ConfigError: there is none, its keys do not fit, or what is there is no attack.
-    """
+    """The attack that `spec["kind"]` names, or `ConfigError` if there is none, or what is there is no attack."""
     attack: Attack = plugins.build(plugins.FOLDERS["scorers"], spec)
     check_attack(attack, str(spec["kind"]))
     return attack

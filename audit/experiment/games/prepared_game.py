@@ -28,8 +28,6 @@ class PreparedGame:
 
     Attributes:
         training_design: what is trained; None for models that a user brings.
-        game_design: the game's settings and attacks.
-        seed: of the game.
         assignment: the canaries, and the coins of every model.
         records: what reports say of the canaries.
         notes: which of its attacks were left out, and why.
@@ -44,16 +42,11 @@ class PreparedGame:
 
     @property
     def mechanism(self) -> Event | None:
-        """Return what is claimed to be run."""
         return None if self.training_design is None else self.training_design.mechanism
 
     @property
     def training(self) -> TrainingDesign:
-        """The recipe, of a game with models trained here.
-
-        Raises:
-            ConfigError: a user brings them.
-        """
+        """The recipe, of a game with models trained here; `ConfigError` if a user brings them."""
         if self.training_design is None:
             raise ConfigError(
                 f"game '{self.game_design.name}' has models of the user's own; expected a recipe to train models by"
@@ -108,7 +101,6 @@ class ExternalRecords:
         )
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """The same, whatever is asked."""
         return self.canaries
 
 
@@ -130,11 +122,7 @@ def game_seed(training_design: TrainingDesign, game_design: GameDesign, audit_in
 
 
 def insert(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs, seed: Seed) -> PreparedGame:
-    """Return the game with its canaries, the same in all models, and one coin per model and canary, or one value per secret.
-
-    Raises:
-        ConfigError: canaries that are clients of a federation, for a training on records.
-    """
+    """Return the game with its canaries, the same in all models, and one coin per model and canary, or one value per secret."""
     # a model that a dry run leaves unmade is taken to be large enough
     tensors = audit_inputs.tensors if audit_inputs.parameters else (game_design.count,)
     maker, arguments = game_design.maker, (audit_inputs.dataset, game_design.count)

@@ -14,10 +14,7 @@ OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(),
 def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:
     """Return the signals with reductions of outputs in their place, if all who read them say so and it is no more.
 
-    Args:
-        signals: that are read of the models.
-        needs: of all attacks.
-        classes: of the data; 0 keeps outputs as they are.
+    `needs` are of all attacks; 0 classes keep outputs as they are.
     """
     full: Signal = Logits()
     readers = [attack_needs for attack_needs in needs if full.key in attack_needs.keys]

@@ -99,7 +99,6 @@ class Settings:
 
     @property
     def stream(self) -> Seed:
-        """The root of all random streams of this audit."""
         return self._stream
 
     @property

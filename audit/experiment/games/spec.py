@@ -24,7 +24,6 @@ class TrainingDesign:
 
     Attributes:
         mechanism: what accountants have to account for before that party.
-        adjacency: of all games that are played on it.
         executed: what the trainer executes, if that is not the same; several recipes may be one training.
         training: name of that training, "" if it is the recipe's own.
         remark: who is protected from whom, if parties differ.
@@ -51,18 +50,12 @@ class TrainingDesign:
 
     @property
     def run_event(self) -> Event:
-        """Return what the trainer executes."""
         return self.mechanism if self.executed is None else self.executed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedAttack:
-    """An attack of a game, with the adversary that it represents.
-
-    Attributes:
-        access: as much as it needs, which may be less than the game shows.
-        estimators: those of the game with assumptions that hold for that adversary.
-    """
+    """An attack of a game at as much access as it needs, with the estimators of the game that hold there."""
 
     name: str
     attack: Attack
@@ -143,11 +136,7 @@ class GameDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AuditDesign:
-    """What is trained, and which games are played on it.
-
-    Attributes:
-        name: of the audit.
-    """
+    """What is trained, and which games are played on it."""
 
     name: str
     training_designs: tuple[TrainingDesign, ...]
@@ -189,12 +178,10 @@ class AuditDesign:
 
     @property
     def bounds(self) -> int:
-        """Return how many bounds share the error."""
         return sum(game_design.bounds for _, game_design in self.pairs)
 
     @property
     def models(self) -> int:
-        """Models that are trained, at most."""
         return sum(game_design.models for _, game_design in self.trainings)
 
     @property
@@ -215,13 +202,7 @@ class AuditDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AuditInputs:
-    """From what canaries are made, coins drawn and records named.
-
-    Attributes:
-        tensors: coordinates of each trainable tensor of the model; none if it is left unmade.
-        seed: of the audit.
-        key: of the records' names.
-    """
+    """From what canaries are made, coins drawn and records named; `tensors` are the sizes of the model's, none if unmade."""
 
     dataset: Dataset
     tensors: tuple[int, ...]
@@ -230,17 +211,14 @@ class AuditInputs:
 
     @property
     def parameters(self) -> int:
-        """Return the trainable parameters of the model; 0 if it is left unmade."""
         return sum(self.tensors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Execution:
-    """Where and in what portions models are trained, and what is checked of it.
+    """Where and in what portions models are trained, and what third parties check of it after our own checks.
 
-    Attributes:
-        foreign: third-party top-level modules with source that decides what is trained as this project's does.
-        checks: of what was run, by third parties, after our own.
+    `foreign` are third-party top-level modules with source that decides what is trained.
     """
 
     device: str
@@ -252,12 +230,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Experiment:
-    """An audit as objects, no names left to look up; each step of the line takes the part that it reads.
-
-    Attributes:
-        budget: the error that all bounds share.
-        classes: of attack, by third parties, that the report lists as well.
-    """
+    """An audit as objects, no names left to look up; each step of the line takes the part that it reads."""
 
     design: AuditDesign
     audit_inputs: AuditInputs

@@ -48,7 +48,6 @@ class StoppingRule:
 
     @property
     def ends(self) -> bool:
-        """True if the game can end before all of its runs are trained."""
         return bool(self.estimators)
 
     def proves(self, scores: Sequence[Scores]) -> bool:
@@ -137,12 +136,7 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
 
 
 def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, delta: float) -> None:
-    """Raise an error before anything is trained if no evidence could be had.
-
-    Raises:
-        ConfigError: canaries come in copies: their bounds are converted after the game.
-        UnsupportedMechanism: an estimator's family is not that of the mechanism.
-    """
+    """Raise an error before anything is trained if no evidence could be had: of copies, or in a family not of the mechanism."""
     if game.copies > 1:
         raise ConfigError(
             f"games.{game_design.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose "

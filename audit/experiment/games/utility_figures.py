@@ -1,7 +1,4 @@
-"""What single models are good for: figures of their outputs for test records, made while models are observed.
-
-scikit-learn is imported on first use: it would double the start of commands that need none of it.
-"""
+"""What single models are good for: figures of their outputs for test records, made while models are observed."""
 
 from collections.abc import Callable
 

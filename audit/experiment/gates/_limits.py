@@ -34,12 +34,7 @@ def at_most(figure: float | None, limit: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A gate with a share of 1 as its limit; a subclass finds its figure, which stays within the limit.
-
-    Attributes:
-        position: in the list of gates.
-        key: of the limit in a policy.
-    """
+    """A gate with a share of 1 as its limit, `key` of a policy; a subclass finds its figure, which stays within the limit."""
 
     position: ClassVar[int]
     key: ClassVar[str]
@@ -67,7 +62,6 @@ class MaxClaimedEpsilon(Positive):
     key = "max_claimed_epsilon"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest of the tightest claims; None if nothing is claimed."""
         return largest(min(claim.epsilon for claim in result.claims) for result in results if result.claims)
 
 
@@ -78,7 +72,6 @@ class MaxProvenEpsilon(Positive):
     key = "max_proven_epsilon"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest bound; None if there is none."""
         return largest(bound.epsilon for result in results for bound in result.bounds)
 
 
@@ -89,7 +82,6 @@ class MaxTprAt1PercentFpr(Share):
     key = "max_tpr_at_1_percent_fpr"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest rate; None if no attack resolves that false positive rate."""
         return largest(tprs(results, 0.01))
 
 
@@ -100,7 +92,6 @@ class MaxAuc(Share):
     key = "max_auc"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest AUC; None if no attack has one."""
         return largest(attack.auc for attack in attacks(results) if attack.auc is not None)
 
 
@@ -111,7 +102,6 @@ class MinAccuracy(Share):
     key = "min_accuracy"
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the least accuracy; None if no model has one."""
         return min((metric.value for result in results for metric in result.utility if metric.name == "accuracy"), default=None)
 
     def met(self, figure: float | None) -> bool:

@@ -98,7 +98,7 @@ def _frame(report: AuditReport, uses: tuple[str, ...]) -> reporting.Frame:
 
 
 def _training(result: MechanismResult, config: Config | None, source: RunSource) -> Iterator[Difference]:
-    """Yield claims, courses and limits of a training by its accountants, its games from their scores, and its verdicts."""
+    """Yield what follows of a training: mechanism, claims, courses and limits, games from their scores, and verdicts."""
     accountants = _accountants(source)
     if config is not None and accountants is not None and result.mechanism is not None:
         event = _event(result, unit(result.mechanism), config, accountants, source)

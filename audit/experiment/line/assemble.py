@@ -80,10 +80,6 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
         key: of the records' names; None draws one.
         seed: if the config names none; None draws one.
         call_factory: False leaves a model of the user's own unmade and its `parameters` at 0: to look at a config.
-
-    Raises:
-        ConfigError: a name, key or combination that cannot be used.
-        DataError: the data cannot be read or are too few.
     """
     from audit.data import load
     from audit.engine import device
@@ -196,11 +192,7 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
 def find_setting(
     config: Config, spec: MechanismSpec, records: int, unit: Unit, accountants: Sequence[Accountant]
 ) -> MechanismSetting:
-    """Return rate, steps and the rest that a mechanism's event depends on, of a training on that many records.
-
-    Raises:
-        ConfigError: rate, steps or adjacency do not follow from the config.
-    """
+    """Return rate, steps and the rest that a mechanism's event depends on, of a training on that many records."""
     training = config.find_training(spec)
     rate = _sample_rate(training, records, spec.name)
     return MechanismSetting(

@@ -30,11 +30,7 @@ def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) 
 
 
 def design_game(config: Config, spec: GameSpec) -> GameDesign:
-    """Return a game of a config with its attacks, each at the access that it needs.
-
-    Raises:
-        ConfigError: a plug-in that does not exist, or an attack or estimator that the game cannot serve.
-    """
+    """Return a game of a config with its attacks, each at the access that it needs."""
     location = f"games.{spec.name}"
     access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
     estimators_by_name = named_plugins(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
@@ -72,9 +68,9 @@ def design_game(config: Config, spec: GameSpec) -> GameDesign:
 def _planned_attack(
     location: str, named_attack: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
 ) -> PlannedAttack:
-    """An attack at the smallest access that it needs, with the estimators whose assumptions hold there.
+    """An attack at the smallest access that it needs, with the estimators that hold there.
 
-    Canaries of one run meet independent noise if single steps are seen; in what was made of all steps together they do not.
+    Canaries of one run meet independent noise if single steps are seen, but not in what was made of all steps together.
     """
     name, attack = named_attack
     signals = attack.needs.of(access.released)

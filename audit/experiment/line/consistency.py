@@ -1,7 +1,4 @@
-"""What a report says in several places, or of the config that it was made by: rules that hold in every untouched report.
-
-They find what no figure follows from: kinds, names, counts of models, rows that are missing, sections that were left out.
-"""
+"""Rules that hold in every untouched report: of what it says in several places or of its config, and no figure decides."""
 
 from __future__ import annotations
 
@@ -46,13 +43,12 @@ class At:
     kind: str
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a setting of the config, or the default if there is none or it is null."""
         value = self.config.get(name)
         return default if value is None else value
 
 
 def contradictions(report: AuditReport) -> tuple[int, list[str], list[str]]:
-    """Return how many rules a report was held against, a line for each that it breaks, and what they leave open."""
+    """Return how many rules a report was compared with, a line for each that it breaks, and all that is left open."""
     config = yaml_text.read(report.config)[0] or {}
     first = FIRST.get(next(iter(config), ""))
     kind = first or ("run" if config.get("mechanisms") and config.get("version") else report.kind)
@@ -170,10 +166,7 @@ def find_names(parts: Any) -> list[str]:
 
 
 def trainings_agree(at: At) -> bool:
-    """Return whether each training of a run is one of its config, and each attack of the config's games is there.
-
-    Parties share a training's name, followed by what they see, and its attacks.
-    """
+    """Return whether each training of a run is one of its config, for a party or for all, with each attack of its games."""
     names, results = [str(part["name"]) for part in at.get("mechanisms", ())], at.report.mechanisms
     bases = [next((base for base in names if f"{row.name} (".startswith(f"{base} (")), "") for row in results]
     if set(bases) != set(names) or bases != sorted(bases, key=names.index):
@@ -377,7 +370,7 @@ def groups_agree(result: Any, game: Any) -> bool:
 
 
 def evaluation_agrees(game: Any, value: Any) -> bool:
-    """Return whether figures over several targets lie between their ends."""
+    """Return whether figures over several targets are between their ends."""
     names, targets = {attack.scorer for attack in game.attacks}, value.targets + value.spared
     fits = names - {"auto"} <= {row.scorer for row in value.scorers} <= names and value.leading in names
     fits &= unique(value.scorers, "scorer") and unique(value.records, "record") and game.game.runs <= targets <= game.models

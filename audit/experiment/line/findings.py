@@ -52,7 +52,6 @@ class Comparisons:
 
     @property
     def count(self) -> int:
-        """Return over how many figures the error rate of limits is split."""
         return self.looks * self.attacks
 
     def named(self, curve: RocCurve, confidence: float) -> RocCurve:
@@ -66,7 +65,6 @@ class Comparisons:
 
 
 def make_terms(prepared_game: PreparedGame, watch: stopping.StoppingRule) -> BoundTerms:
-    """Return the terms of a game with its coins drawn."""
     game_design = prepared_game.game_design
     return BoundTerms(
         name=game_design.name,
@@ -110,7 +108,6 @@ def _attack(
     budget: Budget,
     terms: tuple[Seed, Comparisons],
 ) -> AttackResult:
-    """Bounds, negative control and figures of one attack."""
     seed, comparisons = terms
     by_coins = scores.game.inclusion is Inclusion.COINS
     result = figures.attack_result(

@@ -90,7 +90,7 @@ def _coins(result: MechanismResult, game: GameResult, source: RunSource) -> Iter
 
 
 def read_config(source: RunSource) -> tuple[Config | None, list[Difference]]:
-    """Return the config of a run, and each line of it, or of what stands for a config, that no audit of its kind writes.
+    """Return the config of a run, and each line of it, or of what represents a config, that no audit of its kind writes.
 
     A config that names code of others is not read: its parts would be imported.
     """

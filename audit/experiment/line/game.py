@@ -48,10 +48,10 @@ _LEVEL = 1e-9  # of a false alarm, in each of four tests
 def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     """Return whether canaries that sent nothing meet the noise that is accounted for, over all rounds, in each, and each alone.
 
-    And whether they meet other noise in each training: a draw that trainings share is known to all who can train.
-    Along orthogonal directions their inner products are independent normal draws with the deviation of the noise, so their
-    squares add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if
-    the party is claimed nothing, or canaries are not orthogonal updates.
+    And whether they meet other noise in each training: a draw that trainings share is known to all who can train. Along
+    orthogonal directions their inner products are independent normal draws with the deviation of the noise, so their squares
+    add up to a chi-square number. Less than chance allows fails. No row without a claim before that party, or orthogonal
+    updates.
     """
     game = models.prepared_game
     design, canaries = game.training_design, game.assignment.canaries
@@ -94,12 +94,7 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GameOutcome:
-    """What came of one game.
-
-    Attributes:
-        noise_checks: rows on what a party saw, whatever the trainer's log says; a failed one decides if no
-            bound refutes the claim.
-    """
+    """What came of one game; a failed one of `noise_checks`, on what a party saw, decides if no bound refutes the claim."""
 
     result: GameResult
     scores: tuple[Scores, ...]
@@ -117,16 +112,9 @@ class GameOutcome:
 def play_game(
     prepared_game: PreparedGame, stated_claims: StatedClaims, budget: Budget, resources: Resources, games: int = 1
 ) -> GameOutcome:
-    """Train the models of a game, as many as it takes, and conclude from them.
+    """Train the models of a game, as many as it takes, and conclude; all `games` of the audit share the preflight's level.
 
     An attack is left out, with the reason, if the trained models cannot serve it since references diverged.
-
-    Args:
-        prepared_game: the game, its canaries and coins.
-        stated_claims: the claims it may refute.
-        budget: its share of the error.
-        resources: where to train.
-        games: of the audit, which share the level of the preflight.
     """
     training_design, game, store, execution = (
         prepared_game.training,
@@ -210,12 +198,7 @@ def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> 
 class _InterimAnalyses:
     """The looks at a game with training that may stop: after each job of targets, with the references that all looks share.
 
-    Attributes:
-        prepared_game: the game, without attacks that failed at some look.
-        jobs: all of the game in order of training, those of references first.
-        watch: decides at each look whether a claim is refuted.
-        store: holds what finished jobs observed.
-        scores: of each look so far.
+    `prepared_game` is without attacks that failed at some look; `jobs` are all in order of training, those of references first.
     """
 
     prepared_game: PreparedGame
@@ -225,7 +208,6 @@ class _InterimAnalyses:
     scores: list[list[Scores]] = field(default_factory=list)
 
     def prove(self, count: int) -> bool:
-        """True if the first `count` jobs, all of them stored, refute a claim."""
         last, runs = self.jobs[count - 1], self.prepared_game.game_design.runs
         if not self.watch.ends or last.rows.start >= runs:
             return False

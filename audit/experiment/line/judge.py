@@ -117,20 +117,16 @@ def _merge(checks: Sequence[Check]) -> tuple[Check, ...]:
 def judge(
     claim: Claim, bounds: Sequence[ReportedBound], *, evidence_valid: bool, execution_valid: bool = True, inside: bool = True
 ) -> Verdict:
-    """The verdict on one claim.
+    """The verdict on one claim, by bounds with the same delta and adjacency.
+
+    VIOLATED if an admissible bound is above the claim; INVALID if a negative control failed, or where nothing was refuted but
+    the run was not the accounted one; OUT_OF_REACH if no admissible bound could have exceeded the claim; else CONSISTENT.
 
     Args:
-        claim: with the same delta and adjacency as the bounds.
-        bounds: all bounds of the games that were played on this mechanism.
         evidence_valid: every negative control passed.
         execution_valid: no check of what was run against what was accounted for has failed.
-        inside: nor has one that shows the run to are outside of the families of trade-off curves (`outside_families`). If it
-            does, bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
-
-    Returns:
-        VIOLATED if an admissible bound is above the claim; INVALID if the control failed, or where
-        nothing was refuted but the run was not the accounted one; OUT_OF_REACH if no admissible bound
-        could have exceeded the claim; else CONSISTENT.
+        inside: nor has one that shows the run to be outside of the families of trade-off curves (`outside_families`); else
+            bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
     """
     able = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
     admissible = [bound for bound in able if inside or bound.family is None]

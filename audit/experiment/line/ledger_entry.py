@@ -18,12 +18,7 @@ class LedgerEntry:
     training: str | None = None
 
     def check(self, design: AuditDesign) -> None:
-        """Refuses, before anything is trained, what could not be recorded afterwards.
-
-        Raises:
-            ConfigError: a training without a ledger, or one that the audit does not have.
-            BudgetExceeded: its release would cost more than what is left.
-        """
+        """Refuse, before anything is trained, what could not be recorded: no such ledger or training, or no budget left."""
         if self.training is not None and self.file is None:
             raise ConfigError("--record names a training but there is no --ledger to record it in")
         if self.file is None:

@@ -88,11 +88,7 @@ def _seen_by(game_design: GameDesign, access: Access, party: TrainingDesign) -> 
 
 
 def _speaking(planned_attack: PlannedAttack, game: Game, party: TrainingDesign, name: str) -> tuple[Estimator, ...]:
-    """Return the estimators of an attack that can speak about an event; those of DP-SGD have nothing to say without noise.
-
-    Raises:
-        ConfigError: none of them can.
-    """
+    """Return the estimators of an attack that can speak about an event; those of DP-SGD have nothing to say without noise."""
     speaking = []
     for estimator in planned_attack.estimators:
         try:

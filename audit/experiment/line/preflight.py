@@ -1,7 +1,7 @@
 """Whether outputs and y were read right: members that do worse than nonmembers, or another reading that fits far better.
 
-Every test of a side is exact under its assumption: if membership says nothing of outputs and labels, it is a random draw of
-records. Readings are found from outputs and labels of both sides together, without a look at membership.
+Every test of a side is exact if membership, a random draw of records, says nothing of outputs and labels. Readings are found
+from both sides together, without a look at membership.
 """
 
 from __future__ import annotations
@@ -135,11 +135,9 @@ def _name_doubt(reading: str, exception: str) -> str:
 
 
 def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Preflight:
-    """Return the figures of targets that were trained here (their reading is not in question), and a sign test of the scores.
+    """Return the figures of targets that were trained here, and read right, and a sign test of the best scores.
 
-    Args:
-        scores: the best of those that verdicts rest on.
-        games: that share the level.
+    `games` share the level of the test.
     """
     measure, figures, _ = _measure(records)
     is_inverted = lower_tail(scores.values, scores.included) < LEVEL / games
@@ -164,7 +162,7 @@ def _exchange_labels(records: ReadRecords, figures: tuple[float | None, float | 
 
 
 def _ask_of_numbers(records: ReadRecords) -> str:
-    """Return what to ask of predictions that beat the mean of y, or lie beside it."""
+    """Return what to ask of predictions that beat the mean of y, or are beside it."""
     if follow_ranks_alone(records):
         return (
             "predictions follow the order of y on the members but not its size: are y and outputs in one unit (logarithms, "

@@ -29,10 +29,8 @@ class Rehearsal:
     """What an adversary would see of untrained models.
 
     Attributes:
-        prepared_game: the game that is rehearsed.
         signals: by key, `(1 + references, m, ...)`, the target first.
-        canaries: the `m` of them that are scored: all of the game, or some of very many.
-        rows: their numbers among all of the game.
+        canaries: the `m` that are scored, of the numbers `rows`: all of the game, or some of very many.
         references: how many of the game's take part, the first ones.
     """
 
@@ -75,12 +73,7 @@ def playable(prepare_games: Sequence[PreparedGame], dataset: Dataset, device: st
 def _playable(prepared_game: PreparedGame, models: Any) -> PreparedGame:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
 
-    Args:
-        prepared_game: the game.
-        models: made by `untrained_models`.
-
-    Raises:
-        ConfigError: an attack could not score the game with balanced coins either, or none can with those that were drawn.
+    `ConfigError` if an attack could not score the game with balanced coins either, or none can with those that were drawn.
     """
     game_design, assignment = prepared_game.game_design, prepared_game.assignment
     rehearsal = rehearse(prepared_game, event_reading.steps(prepared_game.training.run_event), models)
@@ -103,11 +96,7 @@ def _playable(prepared_game: PreparedGame, models: Any) -> PreparedGame:
 
 
 def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
-    """Return what the signals of a few untrained models look like, for as many models as the game trains.
-
-    Raises:
-        ConfigError: the model does not fit the data.
-    """
+    """Return what the signals of a few untrained models look like, for as many models as the game trains."""
     game_design, assignment = prepared_game.game_design, prepared_game.assignment
     signals = game_design.signals(game_design.trained_for.released, set())
     references = min(

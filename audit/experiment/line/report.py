@@ -27,10 +27,9 @@ class Frame:
     """What a report says in addition to its results.
 
     Attributes:
-        kind: "run", "model" or "scores".
+        kind: "run", "model", "scores", "training" or "table".
         budget: the error that its bounds share.
         config: canonical text of the resolved config.
-        gates: policy gates by name.
         classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
@@ -57,7 +56,6 @@ class Frame:
 
 
 def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
-    """The finished report."""
     complete = tuple(replace(result, checks=(*result.checks, *declarations(result, frame))) for result in results)
     return AuditReport(
         schema=SCHEMA,
@@ -85,7 +83,6 @@ def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
 
 
 def data_summary(dataset: Dataset) -> DataSummary:
-    """Return what was read, in one row."""
     shape = dataset.train.inputs.shape[1:]
     return DataSummary(
         name=dataset.name,

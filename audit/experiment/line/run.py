@@ -1,7 +1,4 @@
-"""The straight line: claims on paper, coins drawn, models trained, scores bounded, claims judged.
-
-No step knows which attack, estimator or mechanism it runs; those are values made by `audit.experiment.line.assemble`.
-"""
+"""The straight line: claims on paper, coins drawn, models trained, scores bounded, claims judged."""
 
 from collections.abc import Sequence
 from dataclasses import replace

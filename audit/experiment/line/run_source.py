@@ -29,8 +29,7 @@ COLUMNS |= {"score": f"float|double|{_WHOLE}"}
 class RunSource:
     """A report with its config and, by training, game and attack, scores and memberships `(n,)` each.
 
-    Attributes:
-        unread: filled while sections are written again: what is not, with the reason.
+    `unread` is filled while sections are written again: what is not, with the reason.
     """
 
     folder: Path
@@ -47,7 +46,6 @@ class RunSource:
         return self.report.provenance.seed if own_seed is None else own_seed
 
     def game_seed(self, training: str, game: str) -> Seed:
-        """Return the stream of a game's draws."""
         seed = Seed(self.seed or 0)
         return seed.child(f"recipe:{training}").child(f"game:{game}") if self.report.kind == "run" else seed
 
@@ -59,11 +57,7 @@ def section(config: Mapping[str, Any], key: str, name: str) -> Mapping[str, Any]
 
 
 def read_source(folder: Path, report: AuditReport) -> RunSource:
-    """Return a report with what is beside it.
-
-    Raises:
-        DataError: the scores are not as `audit` writes them.
-    """
+    """Return a report with what is beside it, or `DataError` if the scores are not as `audit` writes them."""
     config, path = yaml_text.read(report.config)[0] or {}, folder / "scores.parquet"
     if path.is_file():
         _refuse_form(path)

@@ -43,12 +43,7 @@ class ReadRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Of the answers on one side with y.
-
-    Attributes:
-        strength: 0 in the mean over all orders of y, 1 if every answer is right; below 0 if answers go against y.
-        deviation: of the strength over all orders of y.
-    """
+    """Of the answers on one side with y: 1 if all are right, 0 in the mean over all orders of y, and its deviation there."""
 
     strength: float
     deviation: float
@@ -103,19 +98,13 @@ def _standardise(values: Array) -> Array:
 
 
 def are_beyond_chance(records: ReadRecords) -> bool:
-    """Return whether answers on members agree with y more than with shuffled y, by three standard deviations.
-
-    The deviation is that over all orders of y; of tokens, beside naming the commonest, that of rows.
-    """
+    """Return whether answers on members agree with y more than with shuffled y, by three standard deviations."""
     agreement = compare(records, records.included)
     return agreement is not None and agreement.is_beyond_chance
 
 
 def find_strange_columns(records: ReadRecords) -> Array:
-    """Return the labels, of several, that answers on members fit no better than shuffled y, though they fit most others.
-
-    A label that the model hardly ever answers in two ways says nothing.
-    """
+    """Return the labels, of several, that answers on members fit no better than shuffled y, though they fit most others."""
     if records.choices is None or records.truths is None or not 1 < records.truths.shape[1] <= MOST_NUMBERS:
         return np.zeros(0, np.int64)
     choices, truths = (values[records.included].astype(np.int64) for values in (records.choices, records.truths))

@@ -1,8 +1,7 @@
 """Readings of y of one side, or of a part of it, that the model's answers fit far better than y as it was given.
 
-y that was shuffled, moved or renumbered on the nonmembers alone makes any model look as if it remembered every member, and on
-both sides as if it knew nothing. A model that learned random labels by heart, or learned nothing, answers alike, so that chance
-agreement is asked about and a reading that fits is named.
+y that was shuffled, moved or renumbered on the nonmembers alone makes any model look as if it remembered every member. A model
+that learned random labels by heart answers alike, so that chance agreement is asked about and a reading that fits is named.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ class SideReading:
         strength: of the agreement in this reading; `gain` beyond that of y itself on the same records.
         records: that the reading changes.
         is_sure: neither records in a telling order, as those of a series, nor a model of noise give that by accident.
-        move: from the rows of a side to those whose y they are read with.
-        columns: `(classes,)` the column of each class; None if classes keep theirs.
-        order: of the columns of several labels; None if they keep theirs.
+        move: from the rows of a side to those that give them their y.
+        columns: `(classes,)` the column of each class; `order` of the columns of several labels; None if they keep theirs.
         losses: `(n,)` of all records in this reading.
     """
 
@@ -70,15 +68,13 @@ class SideReading:
 
     @property
     def keeps_columns(self) -> bool:
-        """Return whether each y keeps its class and place, beside another record."""
         return self.columns is None and self.order is None
 
 
 def question_sides(records: ReadRecords) -> tuple[SideReading | None, str]:
-    """Return what to ask of y, "" if answers fit it, and another reading of a side that fits, if there is one.
+    """Return another reading of a side that fits far better, if there is one, and what to ask of y, "" if answers fit it.
 
-    Asked about are sides that another reading fits far better, and nonmembers that y fits no better than shuffled y does
-    although it fits the members far better.
+    Asked about are also nonmembers that y fits no better than shuffled y does although it fits the members far better.
     """
     rows = [np.flatnonzero(side) for side in (records.included, ~records.included)]
     members, nonmembers = (compare(records, side) for side in rows)
@@ -233,7 +229,7 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
 
 
 def _find_exchanged(answers: Array, truths: Array, read: Array) -> tuple[float, float] | None:
-    """Return the share of right answers to classes whose column changes, and its gain, if not by an even chance."""
+    """Return the share of right answers to classes that change their column, and its gain, if not by an even chance."""
     if len(answers) < _FEWEST:
         return None
     agreement, own = compare_values(answers, read), compare_values(answers, truths)

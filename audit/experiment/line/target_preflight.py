@@ -19,11 +19,8 @@ _MOST_ANSWERS = 20_000
 def look_at_targets(models: GameModels, scores: Sequence[Scores], *, games: int) -> Preflight | None:
     """Return the preflight of a game's targets; None if its scores are not of members and nonmembers.
 
-    Verdicts rest on the best of several attacks, so that one that ranks the wrong way beside a right one says nothing: the
-    sign test is of the scores with the largest tail.
-
-    Args:
-        games: of the audit, which share the level.
+    Verdicts rest on the best of several attacks, so the sign test, at a level that all `games` share, is of the scores with the
+    largest tail.
     """
     bound_attacks = {plan.name for plan in models.prepared_game.game_design.attacks if plan.estimators}
     score_tables = [score for score in scores if score.attack in bound_attacks and score.game.choices == 1]

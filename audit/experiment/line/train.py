@@ -26,15 +26,9 @@ class Resources:
 def train(job_specs: Sequence[JobSpec], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
     """Return how many of the jobs count, from the first: all, or as many as were enough.
 
-    Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
-    so the end does not depend on which job finished first, or in which process: a job that finished ahead of its turn
-    waits, and one behind the end does not count even if it was trained.
-
-    Args:
-        job_specs: the jobs in their order.
-        canaries: those of all jobs.
-        resources: the data, the executor, the store and the receiver of progress.
-        is_enough: whether the first so many jobs, all of them stored, are enough.
+    Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs, so
+    the end does not depend on which job finished first, or in which process: a job that finished ahead of its turn waits, and
+    one behind the end does not count even if it was trained.
     """
     store, executor = resources.store, resources.execution.executor
     lacking = {job_spec.key for job_spec in job_specs if not store.intact(job_spec.key)}

@@ -54,9 +54,8 @@ def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: 
 class RepeatingModels:
     """Models that look at `RECORDS` records at most, however many they are asked about, and repeat what these show.
 
-    Attributes:
-        products: `(N, m, steps)` of what is recorded of canaries in each step or round, by what releases it.
-        looks: checkpoints that a trainer would have kept.
+    `products` `(N, m, steps)`, all zero, are what is recorded of canaries in each step or round, by what releases it; `looks`
+    are checkpoints that a trainer would have kept.
     """
 
     ensemble: Any
@@ -72,43 +71,34 @@ class RepeatingModels:
         return {key: value for key, value in values.items() if value is not None}
 
     def outputs(self, inputs: Array) -> Array:
-        """`(N, n, classes)`."""
         return _repeated(self.ensemble.outputs(inputs[:RECORDS]), inputs)
 
     def own_losses(self, records: Records) -> Array | None:
-        """`(N, n)`."""
         values = self.ensemble.own_losses(_first(records))
         return None if values is None else _repeated(values, records.inputs)
 
     def token_moments(self, inputs: Array) -> Array:
-        """`(N, n, T, 2)`."""
         return _repeated(self.ensemble.token_moments(inputs[:RECORDS]), inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
-        """`(N, n, T)`."""
         return _repeated(self.ensemble.continuations(inputs[:RECORDS], starts[:RECORDS]), inputs)
 
     def beams(self, inputs: Array, starts: Array, width: int) -> Array:
-        """`(N, n, width, T)`."""
         return _repeated(self.ensemble.beams(inputs[:RECORDS], starts[:RECORDS], width), inputs)
 
     def initial(self) -> RepeatingModels:
-        """The models that a training begins from."""
         return replace(self, ensemble=self.ensemble.initial())
 
     def alone(self, model: int) -> RepeatingModels:
         return replace(self, ensemble=self.ensemble.alone(model))
 
     def checkpoints(self) -> list[RepeatingModels]:
-        """The same at every checkpoint."""
         return [self] * self.looks
 
     def gradient_norms(self, records: Records) -> Array:
-        """`(N, n)`."""
         return _repeated(self.ensemble.gradient_norms(_first(records)), records.inputs)
 
     def representations(self, records: Records) -> Representations | None:
-        """Return what the last linear layer makes of the records."""
         inside = self.ensemble.representations(_first(records))
         if inside is None:
             return None
@@ -120,15 +110,9 @@ class RepeatingModels:
         )
 
     def step_products(self) -> Array | None:
-        """`(N, m, steps)`, all zero."""
         return self.products.get("steps")
 
     def round_products(self, source: str) -> Array:
-        """`(N, m, rounds)`, all zero.
-
-        Raises:
-            ObservationError: the training has no rounds that parties see.
-        """
         if source not in self.products:
             raise ObservationError(
                 f"the {source} of each round are recorded by trainer 'federated' alone, of canary clients or, with unit: "
@@ -138,11 +122,9 @@ class RepeatingModels:
         return self.products[source]
 
     def round_loss_drops(self, source: str) -> Array:
-        """`(N, m, rounds)`, all zero."""
         return self.round_products(source)
 
     def weight_products(self, canaries: Canaries) -> Array | None:
-        """`(N, m)`, all zero."""
         products: Array | None = self.ensemble.weight_products(canaries)
         return products
 

@@ -20,7 +20,6 @@ class PowerStudy:
     """What is asked of every game of an audit.
 
     Attributes:
-        claims: what is stated of each recipe.
         violation: the true epsilon that the audit is to catch, as a multiple of the claim.
         seconds: of training for each (recipe, game), as far as known.
         ceilings: of each (recipe, game, estimator).
