@@ -110,9 +110,13 @@ INLINE int64_t panel_width(int64_t left) { return left > LANES ? WIDE : LANES; }
 /* columns j.. of b (depth x n) as one panel */
 static void pack(int64_t depth, const float *b, int64_t ldb, int64_t valid, float *panel) {
     int64_t wide = panel_width(valid), some = valid < wide ? valid : wide;
-    for (int64_t k = 0; k < depth; k++) {
-        if (some < wide) memset(panel + k * wide, 0, sizeof(float) * wide);
-        memcpy(panel + k * wide, b + k * ldb, sizeof(float) * some);
+    for (int64_t k = 0; k < depth; k++, b += ldb, panel += wide) {
+        if (some == wide) { /* by vectors: compilers turn a short copy of unknown size into a slow string instruction */
+            for (int64_t j = 0; j < wide; j += LANES) *(vec *)(panel + j) = *(const vec *)(b + j);
+            continue;
+        }
+        memset(panel, 0, sizeof(float) * wide);
+        memcpy(panel, b, sizeof(float) * some);
     }
 }
 
