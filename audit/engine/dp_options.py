@@ -24,10 +24,7 @@ class Technique:
             to `C / sqrt(L)`. Either way one example moves the sum by at most C, so the mechanism is the same. "adaptive" lets C
             follow a quantile of the norms; the noise on the sum grows so much that the sum and the count of clipped
             examples together are the release that is accounted.
-        quantile: how "adaptive" does so.
         copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
-        flip: mirror each copy left to right with probability 1/2.
-        shift: move each copy by up to so many pixels in each direction, zeros coming in.
         augmentation: a user's own, "package.module:function" of the records of a batch and a `torch.Generator`, before flips
             and shifts.
         encoder: first column of the matrix C of DP-FTRL: noise is correlated by its inverse, batches come in cycles; () adds
@@ -42,12 +39,12 @@ class Technique:
 
     clipping: str = "flat"
     copies: int = 1
-    flip: bool = False
-    shift: int = 0
+    flip: bool = False  # mirror each copy left to right with probability 1/2
+    shift: int = 0  # move each copy by up to so many pixels in each direction, zeros coming in
     averaging: float = 0.0
     encoder: tuple[float, ...] = ()
     augmentation: str | None = None
-    quantile: Quantile = field(default_factory=Quantile)
+    quantile: Quantile = field(default_factory=Quantile)  # how "adaptive" does so
 
     def __post_init__(self) -> None:
         checks.choice(self.clipping, "clipping", CLIPPINGS)

@@ -18,19 +18,12 @@ _PROGRESS_SECONDS = 0.1
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Measurements:
-    """Figures of N models.
+    """Figures of N models."""
 
-    Attributes:
-        batch_sizes: `(N, steps)`.
-        noise_norms: `(steps, N)` of the noise that was added.
-        largest: `(N,)` norm that entered a sum, over the clip norm.
-        non_finite_counts: `(N,)` examples with a gradient that was not finite.
-    """
-
-    batch_sizes: np.ndarray
-    noise_norms: Tensor
-    largest: Tensor
-    non_finite_counts: Tensor
+    batch_sizes: np.ndarray  # `(N, steps)`
+    noise_norms: Tensor  # `(steps, N)` of the noise that was added
+    largest: Tensor  # `(N,)` norm that entered a sum, over the clip norm
+    non_finite_counts: Tensor  # `(N,)` examples with a gradient that was not finite
 
     @staticmethod
     def empty(flat: Tensor, steps: int) -> Measurements:

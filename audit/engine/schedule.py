@@ -62,10 +62,6 @@ class ScheduleSettings:
     """How the arithmetic is arranged; no setting changes what is computed.
 
     Attributes:
-        model_chunk: models trained together; None takes as many as suit the cache (CPU) or the memory (CUDA).
-        dtype: of parameters, activations and noise.
-        sequential: the path for modules that no ensemble layer covers, for any module.
-        rows: of one pass; None derives them from the batch law and the size of the activations.
         compile: "on" computes small networks (float32, CPU; `compiled_gradients.COVERED`) by code that is compiled on this
             machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch, and so does a
             machine without a compiler, or code that does not agree with torch on a few records. Compiled sums are as exact
@@ -80,10 +76,10 @@ class ScheduleSettings:
             or repeated. True takes any model, and makes that an error.
     """
 
-    model_chunk: int | None = None
-    dtype: torch.dtype = torch.float32
-    sequential: bool = False
-    rows: int | None = None
+    model_chunk: int | None = None  # models trained together; None takes as many as suit the cache (CPU) or the memory (CUDA)
+    dtype: torch.dtype = torch.float32  # of parameters, activations and noise
+    sequential: bool = False  # the path for modules that no ensemble layer covers, for any module
+    rows: int | None = None  # of one pass; None derives them from the batch law and the size of the activations
     compile: str = "off"
     precision: str = "float32"
     counters: bool | None = None
@@ -99,38 +95,26 @@ class Arrangement:
     """What was decided.
 
     Attributes:
-        model_chunk: models trained together.
-        rows: of one pass over a model's batch, a multiple of 16.
         planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes. None if each
             model is trained alone, in passes as long as its batch.
-        workers: chunks trained at the same time, each on its own thread.
-        sequential: the models need the slow path.
-        draws: their forward pass draws random numbers by other means than layers.
-        dtype: of parameters, activations and noise.
-        row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
-        architecture: what the models are if compiled code makes their sums; None elsewhere.
-        products: type of the products on the way forward and back, None for that of the parameters.
         split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
-        counters: draws are functions of step and place, made on the models' device.
-        graphs: passes are captured and repeated; None if they can be.
         takes_out: of a clipped sum, examples with a norm that is not finite; else a training with one begins again and does.
-        source: of the job's models; its `apart` is why each needs its own module.
     """
 
-    model_chunk: int
-    rows: int
+    model_chunk: int  # models trained together
+    rows: int  # of one pass over a model's batch, a multiple of 16
     planned: int | None
-    workers: int
-    sequential: bool
-    row_bytes: int
-    source: ModelSource = field(compare=False)
-    architecture: Chain | Network | None = None
-    products: torch.dtype | None = None
-    draws: bool = False
-    dtype: torch.dtype = torch.float32
+    workers: int  # chunks trained at the same time, each on its own thread
+    sequential: bool  # the models need the slow path
+    row_bytes: int  # activations kept for one row of one model, 0 on the slow path and in compiled code
+    source: ModelSource = field(compare=False)  # of the job's models; its `apart` is why each needs its own module
+    architecture: Chain | Network | None = None  # what the models are if compiled code makes their sums; None elsewhere
+    products: torch.dtype | None = None  # type of the products on the way forward and back, None for that of the parameters
+    draws: bool = False  # their forward pass draws random numbers by other means than layers
+    dtype: torch.dtype = torch.float32  # of parameters, activations and noise
     split: Split | None = None
-    counters: bool = False
-    graphs: bool | None = False
+    counters: bool = False  # draws are functions of step and place, made on the models' device
+    graphs: bool | None = False  # passes are captured and repeated; None if they can be
     takes_out: bool = True
 
 

@@ -20,17 +20,11 @@ _KEYS = ("shape", "whole_numbers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One of the tensors that a model takes.
+    """One of the tensors that a model takes."""
 
-    Attributes:
-        name: of the argument, or the key in the dictionary.
-        shape: for one record.
-        whole: it is handed over as int64.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    whole: bool = False
+    name: str  # of the argument, or the key in the dictionary
+    shape: tuple[int, ...]  # for one record
+    whole: bool = False  # it is handed over as int64
 
     @property
     def size(self) -> int:

@@ -36,18 +36,14 @@ class Network:
     """Convolutions, normalisation and pooling one after another, then linear layers on all that is left of the images.
 
     Attributes:
-        shape: channels, rows and columns of a record.
-        stages: what is before the linear layers.
         weights: where the weights of each convolution and each normalisation that has any start in a model's parameters.
-        biases: the same for biases, -1 for none.
-        tail: the linear layers.
     """
 
-    shape: tuple[int, int, int]
-    stages: tuple[Stage, ...]
+    shape: tuple[int, int, int]  # channels, rows and columns of a record
+    stages: tuple[Stage, ...]  # what is before the linear layers
     weights: tuple[int, ...]
-    biases: tuple[int, ...]
-    tail: Chain
+    biases: tuple[int, ...]  # the same for biases, -1 for none
+    tail: Chain  # the linear layers
 
     @property
     def source(self) -> str:

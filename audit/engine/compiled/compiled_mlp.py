@@ -26,21 +26,13 @@ SOURCE = "chain_sums.c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """A module that flattens its input and passes it through linear layers, with one kind of activation between them.
+    """A module that flattens its input and passes it through linear layers, with one kind of activation between them."""
 
-    Attributes:
-        sizes: width of the input and of each layer's output.
-        activation: between layers: 0 for ReLU, 1 for tanh.
-        weights: where each layer's weight starts in a model's parameters.
-        biases: the same for biases, -1 for none.
-        width: numbers stored for one model.
-    """
-
-    sizes: tuple[int, ...]
-    activation: int
-    weights: tuple[int, ...]
-    biases: tuple[int, ...]
-    width: int
+    sizes: tuple[int, ...]  # width of the input and of each layer's output
+    activation: int  # between layers: 0 for ReLU, 1 for tanh
+    weights: tuple[int, ...]  # where each layer's weight starts in a model's parameters
+    biases: tuple[int, ...]  # the same for biases, -1 for none
+    width: int  # numbers stored for one model
 
     @property
     def source(self) -> str:

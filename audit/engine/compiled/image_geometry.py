@@ -61,29 +61,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A convolution, a normalisation of groups of channels or a pooling, and the activation after it.
+    """A convolution, a normalisation of groups of channels or a pooling, and the activation after it."""
 
-    Attributes:
-        kind: `CONVOLUTION`, `NORMALISATION`, `MAXIMUM` or `AVERAGE`.
-        channels: of the result.
-        size: rows and columns of the result.
-        axes: of a convolution: rows and columns.
-        windows: of pooling: those of rows and of columns.
-        activation: 0 none, 1 ReLU, 2 tanh.
-        path: of the layer with its parameters; "" if it has none.
-        groups: of normalisation.
-        epsilon: the constant added to the variance.
-    """
-
-    kind: str
-    channels: int
-    size: Pair
-    axes: tuple[Axis, ...] = ()
-    windows: tuple[tuple[Window, ...], ...] = ()
-    activation: int = 0
-    path: str = ""
-    groups: int = 0
-    epsilon: float = 0.0
+    kind: str  # `CONVOLUTION`, `NORMALISATION`, `MAXIMUM` or `AVERAGE`
+    channels: int  # of the result
+    size: Pair  # rows and columns of the result
+    axes: tuple[Axis, ...] = ()  # of a convolution: rows and columns
+    windows: tuple[tuple[Window, ...], ...] = ()  # of pooling: those of rows and of columns
+    activation: int = 0  # 0 none, 1 ReLU, 2 tanh
+    path: str = ""  # of the layer with its parameters; "" if it has none
+    groups: int = 0  # of normalisation
+    epsilon: float = 0.0  # the constant added to the variance
 
     @property
     def taps(self) -> int:

@@ -40,19 +40,12 @@ _POOLING: Mapping[Any, tuple[type[nn.Module], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardStep:
-    """One thing that a forward pass does to each record.
+    """One thing that a forward pass does to each record."""
 
-    Attributes:
-        kind: one of the names above; `UNKNOWN` for all that has none.
-        path: of the layer that does it, "" for a function and for a module that is one layer.
-        layer: that layer, or one that does what the function does; None for activations and flattening.
-        numbers: of a record, if a view names them; 0 elsewhere.
-    """
-
-    kind: str
-    path: str = ""
-    layer: nn.Module | None = None
-    numbers: int = 0
+    kind: str  # one of the names above; `UNKNOWN` for all that has none
+    path: str = ""  # of the layer that does it, "" for a function and for a module that is one layer
+    layer: nn.Module | None = None  # that layer, or one that does what the function does; None for activations and flattening
+    numbers: int = 0  # of a record, if a view names them; 0 elsewhere
 
 
 def straight_line(module: nn.Module) -> list[ForwardStep] | None:

@@ -32,34 +32,24 @@ class RoundSight:
     """What there is to see of one round of every federation, for an adversary who knows all honest clients' updates.
 
     Attributes:
-        models: `(N, width)` models that clients were sent.
-        present: `(N, clients + canary clients)` who takes part.
         residuals: by source, "sums" and "models": `(N, width)` what was released without what the adversary knows of it.
-        released: `(N, width)` the models after the round.
-        known_sum: `(N, width)` of the honest clients' updates.
-        update_noise: noise multiplier of a single update as it arrives.
         counts: `(N,)` what noisy counts of updates that are not clipped say beyond the honest clients' part; None without.
     """
 
-    models: Tensor
-    present: Tensor
+    models: Tensor  # `(N, width)` models that clients were sent
+    present: Tensor  # `(N, clients + canary clients)` who takes part
     residuals: Mapping[str, Tensor]
-    released: Tensor
-    known_sum: Tensor
-    update_noise: float
+    released: Tensor  # `(N, width)` the models after the round
+    known_sum: Tensor  # `(N, width)` of the honest clients' updates
+    update_noise: float  # noise multiplier of a single update as it arrives
     counts: Tensor | None = None
 
 
 class PlantedCanaries(Protocol):
-    """What a federation plants and what parties see of it.
+    """What a federation plants and what parties see of it."""
 
-    Attributes:
-        slots: canary clients beside the clients.
-        owners: `(m,)` number of the client or canary client that decides in which cohort a canary is.
-    """
-
-    slots: int
-    owners: Array
+    slots: int  # canary clients beside the clients
+    owners: Array  # `(m,)` number of the client or canary client that decides in which cohort a canary is
 
     def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the records of each client `(N, clients, longest)`, padded by repeating, and their numbers `(N, clients)`."""

@@ -24,32 +24,20 @@ CACHE_CLIENTS = 16  # updates at once in what takes one pass over each after the
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PrivateSteps:
-    """DP-SGD in the steps of some clients, and its results; the tensors grow from step to step.
+    """DP-SGD in the steps of some clients, and its results; the tensors grow from step to step."""
 
-    Attributes:
-        noise: of every step.
-        streams: of each client's draws.
-        squares: `(k,)` float64 sum of squares of each client's noise, over the accounted variance.
-        largest: `(k,)` each client's largest clipped gradient, over the clip norm.
-    """
-
-    noise: RecordNoise
-    streams: Sequence[torch.Generator]
-    squares: Tensor
-    largest: Tensor
+    noise: RecordNoise  # of every step
+    streams: Sequence[torch.Generator]  # of each client's draws
+    squares: Tensor  # `(k,)` float64 sum of squares of each client's noise, over the accounted variance
+    largest: Tensor  # `(k,)` each client's largest clipped gradient, over the clip norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalUpdates:
-    """What some clients come to in a round.
+    """What some clients come to in a round."""
 
-    Attributes:
-        moves: `(k, width)` how far each client's model moved, as a gradient: first minus last.
-        private: if their steps are DP-SGD.
-    """
-
-    moves: Tensor
-    private: PrivateSteps | None = None
+    moves: Tensor  # `(k, width)` how far each client's model moved, as a gradient: first minus last
+    private: PrivateSteps | None = None  # if their steps are DP-SGD
 
 
 class Workers:

@@ -17,19 +17,12 @@ SPLITS = ("uniform", "dirichlet", "column")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordNoise:
-    """DP-SGD on a client's own records: every local step is a noisy sum over a Poisson batch of clipped gradients.
+    """DP-SGD on a client's own records: every local step is a noisy sum over a Poisson batch of clipped gradients."""
 
-    Attributes:
-        rate: chance of each record to be in a step's batch.
-        clip_norm: l2 bound on one record's gradient.
-        noise_multiplier: noise standard deviation over that.
-        batch: public number by which the noisy sum is divided.
-    """
-
-    rate: float
-    clip_norm: float
-    noise_multiplier: float
-    batch: float
+    rate: float  # chance of each record to be in a step's batch
+    clip_norm: float  # l2 bound on one record's gradient
+    noise_multiplier: float  # noise standard deviation over that
+    batch: float  # public number by which the noisy sum is divided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +30,13 @@ class LocalTraining:
     """What a client does with its records in a round.
 
     Attributes:
-        steps: gradient steps on the client's own loss.
-        batch: records of a step, drawn afresh without replacement; None for all that the client has.
-        learning_rate: of these steps.
-        private: if these steps are DP-SGD; `batch` says nothing then.
         compile: "on", "auto" or "off": whether steps without noise are those of compiled code if the model is a chain.
     """
 
-    steps: int = 5
-    batch: int | None = None
-    learning_rate: float = 0.1
-    private: RecordNoise | None = None
+    steps: int = 5  # gradient steps on the client's own loss
+    batch: int | None = None  # records of a step, drawn afresh without replacement; None for all that the client has
+    learning_rate: float = 0.1  # of these steps
+    private: RecordNoise | None = None  # if these steps are DP-SGD; `batch` says nothing then
     compile: str = "off"
 
     def __post_init__(self) -> None:
@@ -64,34 +53,22 @@ class RoundPlan:
     """How a federation works.
 
     Attributes:
-        clients: a public constant.
-        noise: "none", "central", "local", "distributed" or "records" (in each client's own steps).
-        dropped: clients of a round, drawn anew, who do not reply; a distributed noise lacks their shares.
-        colluders: clients whose part of the noise the parties know.
-        cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
-        local: what a client does in a round.
-        split: of the records over the clients: "uniform", "dirichlet", or "column" of the data.
-        concentration: of the Dirichlet law.
-        split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
-        slots: clients trained at once.
-        hosts: clients that hold canary examples among their records; None if canaries are clients.
-        adaptive: how the clip norm moves; None if it stays.
     """
 
-    clients: int
-    noise: str = "central"
-    dropped: int = 0
-    colluders: int = 0
-    cohorts: int = 1
-    local: LocalTraining = field(default_factory=LocalTraining)
-    split: str = "dirichlet"
-    concentration: float = 0.3
-    split_seed: int = 0
+    clients: int  # a public constant
+    noise: str = "central"  # "none", "central", "local", "distributed" or "records" (in each client's own steps)
+    dropped: int = 0  # clients of a round, drawn anew, who do not reply; a distributed noise lacks their shares
+    colluders: int = 0  # clients whose part of the noise the parties know
+    cohorts: int = 1  # fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all
+    local: LocalTraining = field(default_factory=LocalTraining)  # what a client does in a round
+    split: str = "dirichlet"  # of the records over the clients: "uniform", "dirichlet", or "column" of the data
+    concentration: float = 0.3  # of the Dirichlet law
+    split_seed: int = 0  # of the split
     example_cap: int | None = None
-    slots: int = 64
-    hosts: int | None = None
-    adaptive: ClipQuantile | None = None
+    slots: int = 64  # clients trained at once
+    hosts: int | None = None  # clients that hold canary examples among their records; None if canaries are clients
+    adaptive: ClipQuantile | None = None  # how the clip norm moves; None if it stays
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:

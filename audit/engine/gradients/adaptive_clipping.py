@@ -21,14 +21,12 @@ class Quantile:
     """Options of adaptive clipping.
 
     Attributes:
-        target: share of the examples with a gradient that is to stay as it is.
-        rate: of the geometric update of the clip norm.
         count_noise: standard deviation of the noise on the count of such examples; None takes a twentieth of the expected
             batch, or twice the noise multiplier if that is more.
     """
 
-    target: float = 0.5
-    rate: float = 0.2
+    target: float = 0.5  # share of the examples with a gradient that is to stay as it is
+    rate: float = 0.2  # of the geometric update of the clip norm
     count_noise: float | None = None
 
     def __post_init__(self) -> None:

@@ -24,18 +24,14 @@ class Rows:
     If nothing is clipped the mask may hold numbers, by which the rows' gradients are multiplied.
 
     Attributes:
-        inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
-        labels: `(N * rows * copies, ...)`.
-        copies: the gradient of an example is the mean over its copies, clipped once.
-        loss: the function to differentiate.
         records: what the whole module takes, if `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 
-    inputs: Tensor
-    labels: Tensor
+    inputs: Tensor  # `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours
+    labels: Tensor  # `(N * rows * copies, ...)`
     mask: Tensor
-    copies: int = 1
-    loss: RecordLoss = USUAL
+    copies: int = 1  # the gradient of an example is the mean over its copies, clipped once
+    loss: RecordLoss = USUAL  # the function to differentiate
     records: Tensor | None = None
 
     def whole(self, places: slice | Tensor) -> Rows:

@@ -62,17 +62,11 @@ class Use:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cancellation:
-    """Examples of one use with a gradient far smaller than its terms: made one by one, and what is left of the signal.
+    """Examples of one use with a gradient far smaller than its terms: made one by one, and what is left of the signal."""
 
-    Attributes:
-        examples: `(k,)` their numbers among `(models * rows)`.
-        gradients: role to `(k, *shape)`.
-        signal: that of the use with zeros in their place.
-    """
-
-    examples: Tensor
-    gradients: dict[str, Tensor]
-    signal: Tensor
+    examples: Tensor  # `(k,)` their numbers among `(models * rows)`
+    gradients: dict[str, Tensor]  # role to `(k, *shape)`
+    signal: Tensor  # that of the use with zeros in their place
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

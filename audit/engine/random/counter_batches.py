@@ -21,21 +21,13 @@ _SPARE = 16  # distances beyond the rows of a batch: the last one has to pass th
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceBlock:
-    """Batches of N models for `steps` steps, as `Block` has them, on the device that drew them.
+    """Batches of N models for `steps` steps, as `Block` has them, on the device that drew them."""
 
-    Attributes:
-        index: `(steps, N, width)` record numbers, ascending, padded with 0; as wide as any batch, or wider.
-        lengths: `(steps, N)` records of each batch that are in `index`.
-        extra: `(steps, N, m)` which of the gradient canaries take part, or None if there are none.
-        counts: `lengths` on the host.
-        totals: the same with gradient canaries.
-    """
-
-    index: Tensor
-    lengths: Tensor
-    extra: Tensor | None
-    counts: Indices
-    totals: Indices
+    index: Tensor  # `(steps, N, width)` record numbers, ascending, padded with 0; as wide as any batch, or wider
+    lengths: Tensor  # `(steps, N)` records of each batch that are in `index`
+    extra: Tensor | None  # `(steps, N, m)` which of the gradient canaries take part, or None if there are none
+    counts: Indices  # `lengths` on the host
+    totals: Indices  # the same with gradient canaries
 
     def sizes(self, within: int) -> Indices:
         """`(N,)` records and gradient canaries of each batch of a step of the block."""
@@ -137,19 +129,12 @@ class CounterSampler:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Part:
-    """Batches of some steps while they grow.
+    """Batches of some steps while they grow."""
 
-    Attributes:
-        index: `(steps, N, width + 1)` record numbers; the last column is for what is no member.
-        lengths: `(steps, N)`.
-        extra: `(steps, N, m)` which canaries take part.
-        open_ends: `(steps, N)` 1 if too few distances were drawn to know the whole batch.
-    """
-
-    index: Tensor
-    lengths: Tensor
-    extra: Tensor
-    open_ends: Tensor
+    index: Tensor  # `(steps, N, width + 1)` record numbers; the last column is for what is no member
+    lengths: Tensor  # `(steps, N)`
+    extra: Tensor  # `(steps, N, m)` which canaries take part
+    open_ends: Tensor  # `(steps, N)` 1 if too few distances were drawn to know the whole batch
 
     @classmethod
     def empty(cls, steps: int, models: int, width: int, device: torch.device) -> _Part:

@@ -81,17 +81,11 @@ class PoissonStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Batches of N models for `steps` steps.
+    """Batches of N models for `steps` steps."""
 
-    Attributes:
-        index: `(steps, N, width)` record numbers, ascending, padded with 0.
-        counts: `(steps, N)` records of each batch that are in `index`.
-        extra: `(steps, N, m)` which of the gradient canaries take part, or None if there are none.
-    """
-
-    index: Indices
-    counts: Indices
-    extra: Mask | None
+    index: Indices  # `(steps, N, width)` record numbers, ascending, padded with 0
+    counts: Indices  # `(steps, N)` records of each batch that are in `index`
+    extra: Mask | None  # `(steps, N, m)` which of the gradient canaries take part, or None if there are none
 
     def sizes(self, within: int) -> Indices:
         """`(N,)` records and gradient canaries of each batch of a step of the block."""

@@ -23,23 +23,14 @@ ADAPTER = "default"  # peft's name of the adapter that it makes
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pass:
-    """What one pass over some texts reads and leaves.
+    """What one pass over some texts reads and leaves."""
 
-    Attributes:
-        flat: `(N, width)` parameters.
-        gradients: `(rows, width)` of each record, or `(N, width)` the sum over each model's.
-        texts: of the pass, those of a record one after the other.
-        owner: `(texts,)` model of each; None if there is one model.
-        per_record: which of the two is left.
-        anchor: a number without meaning that makes autograd come back to layers with inputs that need no gradient.
-    """
-
-    flat: Tensor
-    gradients: Tensor
-    texts: int
-    owner: Tensor | None
-    per_record: bool
-    anchor: Tensor
+    flat: Tensor  # `(N, width)` parameters
+    gradients: Tensor  # `(rows, width)` of each record, or `(N, width)` the sum over each model's
+    texts: int  # of the pass, those of a record one after the other
+    owner: Tensor | None  # `(texts,)` model of each; None if there is one model
+    per_record: bool  # which of the two is left
+    anchor: Tensor  # a number without meaning that makes autograd come back to layers with inputs that need no gradient
 
 
 class _Layer:

@@ -17,19 +17,12 @@ from audit.models.language import quiet_libraries
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnState:
-    """A job's first model before its training.
+    """A job's first model before its training."""
 
-    Attributes:
-        state: by path, after a call, so that what a first call draws and keeps is in it.
-        frozen: digest of each buffer and frozen parameter, by name.
-        flat: `(width,)` its trainable parameters.
-        outputs: for `tokens` `(rows, T)`.
-    """
-
-    state: State
-    frozen: State
-    flat: Tensor
-    outputs: Tensor
+    state: State  # by path, after a call, so that what a first call draws and keeps is in it
+    frozen: State  # digest of each buffer and frozen parameter, by name
+    flat: Tensor  # `(width,)` its trainable parameters
+    outputs: Tensor  # for `tokens` `(rows, T)`
     tokens: Tensor
 
     @classmethod

@@ -24,15 +24,10 @@ TESTED = 3  # records whose gradients are compared with plain autograd before a 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """How a forward and backward pass is computed; gradients of records, their norms and sums are float32 in any case.
+    """How a forward and backward pass is computed; gradients of records, their norms and sums are float32 in any case."""
 
-    Attributes:
-        bfloat16: multiply in it.
-        checkpointing: keep activations of layer borders only, and compute the others again.
-    """
-
-    bfloat16: bool = False
-    checkpointing: bool = False
+    bfloat16: bool = False  # multiply in it
+    checkpointing: bool = False  # keep activations of layer borders only, and compute the others again
 
 
 class TextModel:

@@ -64,19 +64,12 @@ class Learners(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextTraining:
-    """Some trainings, step by step beside each other.
+    """Some trainings, step by step beside each other."""
 
-    Attributes:
-        job: what to execute.
-        models: numbers of the models in the job.
-        texts: of the job.
-        micro_batch: records in one pass, of any of the models; every record's gradient is clipped before passes are summed.
-    """
-
-    job: TrainingJob
-    models: tuple[int, ...]
-    texts: Texts
-    micro_batch: int
+    job: TrainingJob  # what to execute
+    models: tuple[int, ...]  # numbers of the models in the job
+    texts: Texts  # of the job
+    micro_batch: int  # records in one pass, of any of the models; every record's gradient is clipped before passes are summed
 
     @property
     def law(self) -> Law:

@@ -34,13 +34,11 @@ class Behaviour:
     """What a model was seen to do.
 
     Attributes:
-        draws: operations by which `forward` draws random numbers, outside of dropout layers.
-        stateful: buffers that a batch in training mode changes.
         mixes: how the output of a record was seen to depend on the other records of the batch; None if it does not.
     """
 
-    draws: tuple[str, ...] = ()
-    stateful: tuple[str, ...] = ()
+    draws: tuple[str, ...] = ()  # operations by which `forward` draws random numbers, outside of dropout layers
+    stateful: tuple[str, ...] = ()  # buffers that a batch in training mode changes
     mixes: str | None = None
 
     @property
@@ -55,18 +53,12 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Probe:
-    """Some 64 records of those that a model will be trained on, and the loss that it will be trained by.
+    """Some 64 records of those that a model will be trained on, and the loss that it will be trained by."""
 
-    Attributes:
-        inputs: `(n, ...)`.
-        labels: `(n, ...)`, as the loss takes them.
-        classes: of the data, 0 if labels are no classes.
-    """
-
-    inputs: Tensor
-    labels: Tensor
+    inputs: Tensor  # `(n, ...)`
+    labels: Tensor  # `(n, ...)`, as the loss takes them
     loss: RecordLoss
-    classes: int
+    classes: int  # of the data, 0 if labels are no classes
 
     def on(self, device: torch.device, dtype: torch.dtype) -> Probe:
         """The same on a device, real numbers being of type `dtype`."""

@@ -29,17 +29,11 @@ _MOST_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """A model in two.
+    """A model in two."""
 
-    Attributes:
-        base: records `(n, ...)` to features.
-        head: features to outputs, its parameters named and laid out as in the whole.
-        width: numbers of one record's features.
-    """
-
-    base: nn.Module
-    head: nn.Module
-    width: int
+    base: nn.Module  # records `(n, ...)` to features
+    head: nn.Module  # features to outputs, its parameters named and laid out as in the whole
+    width: int  # numbers of one record's features
 
     def features(self, records: Tensor | RecordRows, dtype: torch.dtype) -> Tensor:
         """Return the features of all `records`, in blocks of a fixed size, so that no training changes their bits."""
@@ -195,17 +189,11 @@ def _alike_by_name(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> b
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingData:
-    """All that the models of a job may sample.
+    """All that the models of a job may sample."""
 
-    Attributes:
-        inputs: `(n, ...)` to train on: records, or features of them.
-        labels: `(n, ...)`.
-        records: the records themselves if `inputs` are features of them; None otherwise.
-    """
-
-    inputs: Tensor | RecordRows
-    labels: Tensor
-    records: Tensor | RecordRows | None = None
+    inputs: Tensor | RecordRows  # `(n, ...)` to train on: records, or features of them
+    labels: Tensor  # `(n, ...)`
+    records: Tensor | RecordRows | None = None  # the records themselves if `inputs` are features of them; None otherwise
 
 
 def training_data(job: TrainingJob, dtype: torch.dtype, device: torch.device, split: Split | None) -> TrainingData:

@@ -34,23 +34,14 @@ class OtherModelError(Exception):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelSource:
-    """The models that a job's training starts from, made by number: trainer, recomputation and reader all ask here.
+    """The models that a job's training starts from, made by number: trainer, recomputation and reader all ask here."""
 
-    Attributes:
-        spec: of the model.
-        shape: of one record.
-        outputs: of a model for one record, 0 for one number.
-        seeds: of the models, in order.
-        probe: some records of the job, `(n, ...)`.
-        start: weights that every model starts from; None for its own.
-    """
-
-    spec: Mapping[str, Any]
-    shape: tuple[int, ...]
-    outputs: int
-    seeds: tuple[Seed, ...]
-    probe: Tensor
-    start: Mapping[str, Any] | None = None
+    spec: Mapping[str, Any]  # of the model
+    shape: tuple[int, ...]  # of one record
+    outputs: int  # of a model for one record, 0 for one number
+    seeds: tuple[Seed, ...]  # of the models, in order
+    probe: Tensor  # some records of the job, `(n, ...)`
+    start: Mapping[str, Any] | None = None  # weights that every model starts from; None for its own
 
     @classmethod
     def of(cls, job: TrainingJob) -> ModelSource:
@@ -154,19 +145,12 @@ class ModelSource:
 
 @dataclass(frozen=True, slots=True)
 class _FirstState:
-    """What the first model of a job holds beside its weights.
+    """What the first model of a job holds beside its weights."""
 
-    Attributes:
-        name: of the model.
-        state: by path.
-        forms: of its parameters and buffers.
-        changing: paths that only count or name the models made.
-    """
-
-    name: str
-    state: State
-    forms: Mapping[str, Form]
-    changing: frozenset[str]
+    name: str  # of the model
+    state: State  # by path
+    forms: Mapping[str, Form]  # of its parameters and buffers
+    changing: frozenset[str]  # paths that only count or name the models made
 
     def difference(self, other: nn.Module) -> str | None:
         """Return in what another model differs; raise `ConfigError` if no flat vector holds the parameters of both."""

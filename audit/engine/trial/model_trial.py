@@ -24,15 +24,12 @@ class Trial:
     """What a trial showed.
 
     Attributes:
-        behaviour: draws, states and records that mix.
-        sequential: the models need the slow path.
-        row_bytes: activations kept for one row of one model, 0 on the slow path and where no path was tried.
         split: the model's frozen part before anything trained, with features that represent records; None if there is none.
     """
 
-    behaviour: Behaviour
-    sequential: bool = False
-    row_bytes: int = 0
+    behaviour: Behaviour  # draws, states and records that mix
+    sequential: bool = False  # the models need the slow path
+    row_bytes: int = 0  # activations kept for one row of one model, 0 on the slow path and where no path was tried
     split: Split | None = None
 
 
