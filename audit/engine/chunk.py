@@ -18,7 +18,7 @@ from audit.engine.compiled.compiled_noise import compiled_noise
 from audit.engine.compiled.graphed_sums import GraphedSums, refuse_capture
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.federated.gradient_canaries import PlantedGradients
-from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
+from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients, together
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, stacked_state
 from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.dropout_draws import can_repeat
@@ -290,7 +290,7 @@ class Chunk:
             squares = measurements.noise_norms.double().square().sum(0)
             multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
             if self.adaptive is not None:
-                multiplier = np.array([self.adaptive.effective(noise) for noise in multiplier])
+                multiplier = np.array([together(noise, self.adaptive.count_noise) for noise in multiplier])
         execution = Executed(
             steps=self.job.steps,
             batch_sizes=measurements.batch_sizes,

@@ -21,7 +21,7 @@ from audit.core import checks
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.alignment import ALIGNMENT, align_up
+from audit.engine.alignment import ALIGNMENT
 from audit.engine.compiled.compiled_cnn import Network
 from audit.engine.compiled.compiled_gradients import COMPILE, ROUNDING, choose, compilable, distance_from_torch
 from audit.engine.compiled.compiled_mlp import Chain
@@ -153,7 +153,8 @@ def arrange(
     elif settings.rows is None and not counters and not trial.behaviour.mixes and law.rows * row_bytes >= _ALONE_BYTES:
         rows, plan, chunk, fit = _row_limit(row_bytes, device), None, 1, 1
     else:
-        rows = settings.rows or (_whole_batch(law) if trial.behaviour.mixes else _rows(law, row_bytes, device))
+        # a model that mixes records is to see each batch whole
+        rows = settings.rows or (law.most_rows if trial.behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
             log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
@@ -297,11 +298,6 @@ def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
 def _row_limit(row_bytes: int, device: torch.device) -> int:
     """Return how many rows of a model suit one pass."""
     return max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
-
-
-def _whole_batch(law: Law) -> int:
-    """Rows that hold any batch, so that a model which mixes records sees each batch whole: eight standard deviations more."""
-    return align_up(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
 
 
 def _pass_bytes(device: torch.device) -> int:

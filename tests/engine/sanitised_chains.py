@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.engine import compile_c
 from audit.engine.compiled.compiled_clients import client_steps
 from audit.engine.compiled.compiled_gradients import compilable, compiled_gradients
-from audit.engine.compiled.compiled_noise import CompiledNoise, compiled_noise
+from audit.engine.compiled.compiled_noise import CompiledNormals, compiled_noise
 from audit.engine.gradients.clipping import Clip, Rows, flat_storage, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.losses import USUAL
@@ -104,7 +104,7 @@ def noise_difference(generator: np.random.Generator) -> float:
     module, seeds = chain(generator), tuple(Seed(number) for number in range(3))
     like = torch.zeros(3, Layout.of(module).width)
     streams = compiled_noise(Layout.of(module), seeds, like), NoiseStreams(Layout.of(module), seeds, like)
-    if not isinstance(streams[0], CompiledNoise):
+    if not isinstance(streams[0], CompiledNormals):
         raise RuntimeError("noise was not compiled")
     return max(float((streams[0].step() - streams[1].step()).abs().max()) for _ in range(5))
 

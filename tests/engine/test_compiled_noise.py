@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine import compile_c
 from audit.engine.compiled import compiled_noise
-from audit.engine.compiled.compiled_noise import SOURCE, CompiledNoise, CompiledNormals
+from audit.engine.compiled.compiled_noise import SOURCE, CompiledNormals
 from audit.engine.parameter_layout import Layout
-from audit.engine.random.noise import NoiseStreams
+from audit.engine.random.noise import NoiseSource, NoiseStreams
 
 CODE = compile_c.library(SOURCE)
 pytestmark = pytest.mark.skipif(CODE is None, reason="this machine has no C compiler")
@@ -25,14 +25,16 @@ MODULE = nn.Sequential(nn.Linear(21, 9), nn.ReLU(), nn.Linear(9, 3))  # has gaps
 SEEDS = tuple(Seed(number).child("noise") for number in range(5))
 
 
-def noise(seeds: tuple[Seed, ...] = SEEDS) -> CompiledNoise:
+def noise(seeds: tuple[Seed, ...] = SEEDS) -> NoiseSource:
     assert CODE is not None
-    return CompiledNoise(Layout.of(MODULE), seeds, CODE)
+    source = compiled_noise.compiled_noise(Layout.of(MODULE), seeds, torch.zeros(1))
+    assert type(source) is CompiledNormals
+    return source
 
 
 def numbers(seed: int, count: int) -> Tensor:
     assert CODE is not None
-    return CompiledNormals(CODE, (seed,), count).draw()[0]
+    return CompiledNormals(CODE, (seed,), count).step()[0]
 
 
 def test_a_training_gets_the_noise_that_torch_gives_it() -> None:
@@ -86,7 +88,7 @@ def test_a_stream_is_the_same_beside_any_neighbours_and_in_any_width() -> None:
     assert CODE is not None
     for width in (16, 240, 624, 640, 1248):
         normals = CompiledNormals(CODE, (3,), width)
-        assert torch.equal(torch.cat([normals.draw()[0].clone() for _ in range(13)]), numbers(3, 13 * width))
+        assert torch.equal(torch.cat([normals.step()[0].clone() for _ in range(13)]), numbers(3, 13 * width))
 
 
 def test_moments_and_independence_of_models_and_steps() -> None:
@@ -125,5 +127,5 @@ def test_a_torch_that_draws_otherwise_keeps_its_own_numbers(
 def test_double_precision_is_left_to_torch() -> None:
     layout = Layout.of(MODULE)
     like = torch.zeros(5, layout.width)
-    assert type(compiled_noise.compiled_noise(layout, SEEDS, like)) is CompiledNoise
+    assert type(compiled_noise.compiled_noise(layout, SEEDS, like)) is CompiledNormals
     assert type(compiled_noise.compiled_noise(layout, SEEDS, like.double())) is NoiseStreams

@@ -22,7 +22,7 @@ from audit.core.protocols import MechanismSetting
 from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.engine import chunk
-from audit.engine.gradients.step_noise import CorrelatedNoise, Encoder
+from audit.engine.gradients.step_noise import Encoder
 from audit.engine.random.cyclic_batches import CyclicSampler, places
 from audit.engine.random.sampling import Block, Law
 from audit.mechanisms.matrix_factorization import BandedMatrixFactorization, square_root
@@ -46,14 +46,8 @@ def statuses(event: MatrixFactorization, job: Any, **options: Any) -> dict[str, 
 def test_the_encoder_gives_the_independent_numbers_back(coefficients: tuple[float, ...]) -> None:
     event = replace(EVENT, coefficients=coefficients)
     numbers = [torch.randn(2, 5, dtype=torch.float64) for _ in range(STEPS)]
-
-    class Streams:
-        def step(self) -> torch.Tensor:
-            return next(rows)
-
-    rows, back = iter(numbers), Encoder(coefficients)
-    noise = CorrelatedNoise(Streams(), coefficients)  # type: ignore[arg-type]
-    correlated = [noise.step().clone() for _ in range(STEPS)]
+    noise, back = Encoder(coefficients), Encoder(coefficients)
+    correlated = [noise.solve(row).clone() for row in numbers]
     for row, number in zip(correlated, numbers, strict=True):
         torch.testing.assert_close(back.apply(row), number)
     expected = np.linalg.solve(encoder_matrix(event), torch.stack(numbers).reshape(STEPS, -1).numpy())
@@ -138,7 +132,7 @@ def test_what_was_done_is_held_against_the_event(monkeypatch: pytest.MonkeyPatch
     assert "sampling-law" not in rows and set(rows.values()) == {Status.CHECKED}
     assert statuses(replace(EVENT, noise_multiplier=1.5), job)["noise"] is Status.FAILED
     assert statuses(replace(EVENT, separation=5), job)["sampling-cycles"] is Status.FAILED
-    monkeypatch.setattr(CorrelatedNoise, "step", lambda self: self._streams.step())
+    monkeypatch.setattr(Encoder, "solve", lambda self, row: row)
     assert statuses(EVENT, job)["noise"] is Status.FAILED  # independent noise is not what the encoder accounts for
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from audit.engine.compiled.compiled_cnn import Network
-from audit.engine.compiled.compiled_gradients import check_records, choose, compilable
-from audit.engine.compiled.compiled_mlp import Chain
+from audit.engine.compiled.compiled_cnn import Architecture
+from audit.engine.compiled.compiled_gradients import check_records, choose, compilable, load
 from audit.engine.record_rows import RecordRows
 
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
@@ -18,33 +17,21 @@ _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, 
 class ClientSteps:
     """Gradient steps of many models in float32 on a CPU, each on its own rows and while it is in the cache.
 
-    Args:
-        architecture: of the model.
-        cdll: compiled code.
-        records: inputs and labels, read in place, without a copy.
-
-    Raises:
-        DataError: records of another size or type than the model's, or labels that it has no output for.
+    Inputs and labels are read in place, without a copy; raises as `check_records`.
     """
 
-    def __init__(self, architecture: Chain | Network, cdll: ctypes.CDLL, records: tuple[Tensor, Tensor]) -> None:
+    def __init__(self, architecture: Architecture, cdll: ctypes.CDLL, records: tuple[Tensor, Tensor]) -> None:
         self.inputs, self.labels = (part.contiguous() for part in records)
         check_records(self.inputs, self.labels, architecture.sizes)
-        self._struct = architecture.struct()
+        self._struct, self._steps, floats = load(architecture, cdll, "steps", _ARGUMENTS)
         self._struct.chain.classes = int(self.labels.dtype == torch.int64)
         self._width = int(self._struct.chain.width)
-        self._steps = cdll[f"{architecture.prefix}_steps"]
-        self._steps.restype, self._steps.argtypes = None, _ARGUMENTS
-        self._work = torch.zeros(self._struct.floats(cdll) + self._width)
+        self._work = torch.zeros(floats + self._width)
 
     def descend(self, flat: Tensor, rows: Tensor, real: Tensor, rate: float) -> None:
-        """Move models along the mean gradients of their rows, in place.
+        """Move contiguous models `(k, width)` along the mean gradients of records `rows` `(k, steps, rows)`, in place.
 
-        Args:
-            flat: `(k, width)` contiguous models.
-            rows: `(k, steps, rows)` numbers of records.
-            real: which of those are not padding; a step without any moves nothing.
-            rate: learning rate.
+        `real` says which of those are not padding; a step without any moves nothing.
         """
         if flat.shape[1:] != (self._width,) or not flat.is_contiguous() or rows.shape != real.shape or len(rows) != len(flat):
             raise ValueError(f"models {tuple(flat.shape)}, rows {tuple(rows.shape)}, mask {tuple(real.shape)} do not fit")
@@ -57,13 +44,9 @@ class ClientSteps:
 def client_steps(
     module: nn.Module, records: tuple[Tensor | RecordRows, Tensor], setting: str, examples: float
 ) -> ClientSteps | None:
-    """Return compiled steps of clients that train `module`; None for those of torch.
+    """Return compiled steps of clients that train `module` on `records` of all; None for those of torch.
 
-    Args:
-        module: one model.
-        records: inputs and labels of all clients.
-        setting: "off", "on", or "auto" if `examples` repay compiling; what speaks against "on" is logged.
-        examples: passes over one record that the federation comes to in expectation.
+    Setting and reasons are as for `choose`; `examples` are passes over one record that the federation comes to in expectation.
     """
     if setting == "off":
         return None

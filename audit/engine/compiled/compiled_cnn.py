@@ -6,58 +6,45 @@ import ctypes
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import nn
 
+from audit.engine.compiled import straight_line as line
 from audit.engine.compiled.compiled_mlp import Chain, ChainStruct, chain_from
 from audit.engine.compiled.image_geometry import Stage, find_stage, multiplications
 from audit.engine.compiled.image_tables import ImageStruct, StageStruct, Tables, workspace_vectors
-from audit.engine.compiled.straight_line import (
-    CONVOLUTION,
-    FLATTENS,
-    LINEAR,
-    RELU,
-    TANH,
-    ForwardStep,
-    names,
-    parameter_starts,
-    straight_line,
-)
 from audit.engine.parameter_layout import Layout
 
 SOURCE = "conv_sums.c"
-_ACTIVATIONS: Mapping[str, int] = {RELU: 1, TANH: 2}
+_ACTIVATIONS: Mapping[str, int] = {line.RELU: 1, line.TANH: 2}
 # numbers of the images of one record, twice, from which a vector of records no longer fits any cache
 _MOST_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Convolutions, normalisation and pooling one after another, then linear layers on all that is left of the images.
+    """Convolutions, normalisation and pooling one after another, then linear layers on all that is left of the images."""
 
-    Attributes:
-        weights: where the weights of each convolution and each normalisation that has any start in a model's parameters.
-    """
+    source: ClassVar[str] = SOURCE
+    prefix: ClassVar[str] = "conv"  # of its functions' names
 
     shape: tuple[int, int, int]  # channels, rows and columns of a record
     stages: tuple[Stage, ...]  # what is before the linear layers
-    weights: tuple[int, ...]
+    weights: tuple[int, ...]  # where those of each convolution and normalisation that has any start in a model's parameters
     biases: tuple[int, ...]  # the same for biases, -1 for none
     tail: Chain  # the linear layers
 
-    @property
-    def source(self) -> str:
-        """The C file that has its sums."""
-        return SOURCE
-
-    @property
-    def prefix(self) -> str:
-        """The beginning of the names of its functions."""
-        return "conv"
-
     def struct(self) -> NetworkStruct:
-        """Return this network as compiled code reads it."""
-        return NetworkStruct.of(self)
+        """Return this network as compiled code reads it, with tables of all places that it reads and writes."""
+        tables = Tables(self.shape, self.stages, self.weights, self.biases)
+        chain = self.tail.struct()
+        struct = NetworkStruct(
+            stages=len(self.stages), layers=len(self.weights), vectors=tables.vectors, gradients=tables.gradients,
+            packing=tables.packing, images=tables.images, list=tables.list, tail=ctypes.pointer(chain),
+        )  # fmt: skip
+        struct.chain, struct.tables = chain, tables  # C reads their memory, which Python would free with them
+        return struct
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -73,6 +60,9 @@ class Network:
         return 2 * (3 * sum(products) - products[0]) + linear
 
 
+Architecture = Chain | Network
+
+
 def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     """The network that `module` is for records of `shape`, however its `forward` is written, or None for anything else.
 
@@ -83,11 +73,13 @@ def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     [(4, 4), (2, 2)]
     >>> find_network(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6))
     """
-    steps = straight_line(module) if len(shape) == 3 and any(type(layer) is nn.Conv2d for layer in module.modules()) else None
+    if len(shape) != 3 or not any(type(layer) is nn.Conv2d for layer in module.modules()):
+        return None
+    steps = line.straight_line(module)
     if steps is None:
         return None
-    own = [step.path for step in steps if step.kind in (CONVOLUTION, LINEAR) or _has_scale(step)]
-    starts = parameter_starts(module, own)
+    own = [step.path for step in steps if step.kind in (line.CONVOLUTION, line.LINEAR) or _has_scale(step)]
+    starts = line.parameter_starts(module, own)
     if starts is None:
         return None
     stages = _stages(steps, shape)
@@ -96,7 +88,7 @@ def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     remainder = steps[len(stages) + sum(stage.activation > 0 for stage in stages) :]
     size = stages[-1].channels * math.prod(stages[-1].size)
     views = 0
-    while views < len(remainder) and remainder[views].kind == FLATTENS and remainder[views].numbers in (0, size):
+    while views < len(remainder) and remainder[views].kind == line.FLATTENS and remainder[views].numbers in (0, size):
         views += 1
     tail = chain_from(remainder[views:], starts, Layout.of(module).width) if views else None
     if tail is None or tail.sizes[0] != size:
@@ -105,25 +97,25 @@ def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     network = Network(
         shape=(shape[0], shape[1], shape[2]),
         stages=stages,
-        weights=tuple(starts[name] for name in names(paths, "weight")),
-        biases=tuple(starts.get(name, -1) for name in names(paths, "bias")),
+        weights=tuple(starts[name] for name in line.names(paths, "weight")),
+        biases=tuple(starts.get(name, -1) for name in line.names(paths, "bias")),
         tail=tail,
     )
     return network if workspace_vectors(network.shape, stages) <= _MOST_NUMBERS else None
 
 
-def _has_scale(step: ForwardStep) -> bool:
+def _has_scale(step: line.ForwardStep) -> bool:
     return isinstance(step.layer, nn.GroupNorm) and step.layer.affine
 
 
-def _stages(steps: list[ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ...] | None:
+def _stages(steps: list[line.ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ...] | None:
     """Return the stages up to the first step that is neither of images nor an activation; None if one is not covered."""
     channels, size, stages = shape[0], (shape[1], shape[2]), list[Stage]()
     for step in steps:
         if step.kind in _ACTIVATIONS and stages and not stages[-1].activation:
             stages[-1] = replace(stages[-1], activation=_ACTIVATIONS[step.kind])
             continue
-        if step.kind in (FLATTENS, LINEAR):
+        if step.kind in (line.FLATTENS, line.LINEAR):
             break
         stage = find_stage(step, channels, size)
         if stage is None:
@@ -148,20 +140,3 @@ class NetworkStruct(ctypes.Structure):
     )
     chain: ChainStruct
     tables: Tables
-
-    @classmethod
-    def of(cls, network: Network) -> NetworkStruct:
-        """Return `network` with tables of all places that it reads and writes."""
-        tables = Tables(network.shape, network.stages, network.weights, network.biases)
-        chain = ChainStruct.of(network.tail)
-        struct = cls(
-            stages=len(network.stages), layers=len(network.weights), vectors=tables.vectors, gradients=tables.gradients,
-            packing=tables.packing, images=tables.images, list=tables.list, tail=ctypes.pointer(chain),
-        )  # fmt: skip
-        struct.chain, struct.tables = chain, tables  # C reads their memory, which Python would free with them
-        return struct
-
-    def floats(self, cdll: ctypes.CDLL) -> int:
-        """Return how many floats compiled code needs beside the models."""
-        cdll.conv_workspace.restype = ctypes.c_int64
-        return int(cdll.conv_workspace(ctypes.byref(self)))

@@ -3,15 +3,15 @@
 import ctypes
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from audit.core.errors import DataError
 from audit.engine.compile_c import COMPILERS, compiler, library
-from audit.engine.compiled.compiled_cnn import Network, find_network
-from audit.engine.compiled.compiled_mlp import Chain, find_chain
+from audit.engine.compiled.compiled_cnn import Architecture, find_network
+from audit.engine.compiled.compiled_mlp import find_chain
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.module_parts import refuse_no_shape
@@ -28,43 +28,21 @@ _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
 _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
 
 
-class Compilable(Protocol):
-    """An architecture that compiled code covers."""
-
-    @property
-    def source(self) -> str:
-        """The C file."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers of a record first, outputs last."""
-
-    @property
-    def operations(self) -> int:
-        """Floating-point operations of one example: forward, signals back, clipped sum."""
-
-
-def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | None:
+def compilable(module: nn.Module, shape: tuple[int, ...]) -> Architecture | None:
     """Return what compiled code takes `module` for, with records of `shape`; None if it does not cover it.
 
-    Call it before threads train, as for `straight_line`.
-
-    Raises:
-        ConfigError: a lazy layer has never been called, so its parameters have no shape.
+    Call it before threads train, as for `straight_line`; raises as `refuse_no_shape`.
     """
     refuse_no_shape(module)
     return find_chain(module) or find_network(module, shape)
 
 
-def choose(
-    architecture: Chain | Network | None, setting: str, reasons: Mapping[str, bool], examples: float
-) -> ctypes.CDLL | None:
+def choose(architecture: Architecture | None, setting: str, reasons: Mapping[str, bool], examples: float) -> ctypes.CDLL | None:
     """Return the compiled code for models of this architecture; None if torch computes them, and why is logged.
 
     Args:
-        architecture: of the models, or None if compiled code does not cover it.
         setting: of `COMPILE`; "on" warns of what speaks against it, "auto" leaves a training that is too short to torch.
-        reasons: other reasons against it, and whether they hold.
+        reasons: others against it, and whether they hold.
         examples: that each model is trained on.
     """
     if setting == "off":
@@ -84,8 +62,17 @@ def choose(
     return library(architecture.source)
 
 
+def load(architecture: Architecture, cdll: ctypes.CDLL, name: str, arguments: tuple[Any, ...]) -> tuple[Any, Any, int]:
+    """Return an architecture as compiled code reads it, its function of that name, and the floats needed beside the models."""
+    struct, function = architecture.struct(), cdll[f"{architecture.prefix}_{name}"]
+    function.restype, function.argtypes = None, arguments
+    workspace = cdll[f"{architecture.prefix}_workspace"]
+    workspace.restype = _WHOLE
+    return struct, function, int(workspace(ctypes.byref(struct)))
+
+
 def distance_from_torch(
-    architecture: Chain | Network, module: nn.Module, records: tuple[Tensor, Tensor], clip: Clip | None
+    architecture: Architecture, module: nn.Module, records: tuple[Tensor, Tensor], clip: Clip | None
 ) -> float:
     """Return how far compiled code's sum over some records is from torch's, in units of the latter's norm."""
     inputs, labels = records
@@ -101,7 +88,7 @@ def distance_from_torch(
     return float((sums[0] - sums[1]).norm() / sums[1].norm().clamp_min(1e-30))
 
 
-def worth_compiling(architecture: Compilable, examples: float) -> bool:
+def worth_compiling(architecture: Architecture, examples: float) -> bool:
     """True if a training of each model on `examples` in all repays the time that a compiler takes.
 
     Models of one job are not counted: how an audit is cut into jobs must not change a bit of it.
@@ -115,15 +102,11 @@ class CompiledGradients(TapeGradients):
     Rows of padding cost nothing, batches are read from the records in place, and models share no arithmetic.
     """
 
-    def __init__(
-        self, module: nn.Module, state: Mapping[str, Tensor], architecture: Chain | Network, cdll: ctypes.CDLL
-    ) -> None:
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], architecture: Architecture, cdll: ctypes.CDLL) -> None:
         super().__init__(module, state)
         self._sizes = architecture.sizes
-        self._struct = architecture.struct()
-        self._sums = cdll[f"{architecture.prefix}_sums"]
-        self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
-        self._work = torch.zeros(self._struct.floats(cdll))
+        self._struct, self._sums, floats = load(architecture, cdll, "sums", _ARGUMENTS)
+        self._work = torch.zeros(floats)
         self._valid_labels: Tensor | None = None
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
@@ -134,16 +117,9 @@ class CompiledGradients(TapeGradients):
     def add_rows(
         self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
     ) -> Clipping | None:
-        """`add_sum` for the records of `data` numbered `indices` `(N * rows,)`, read in place, without a copy.
+        """`add_sum` for those records of `data` (inputs and labels) with the numbers `indices` `(N * rows,)`, read in place.
 
-        Args:
-            data: inputs `(records, ...)` and labels.
-            indices: numbers of records, model-major.
-            mask: `(N, rows)` which of them are real.
-            into: how to clip, and the flat `(N, width)` sum.
-
-        Raises:
-            DataError: records of another size or type than the model's, or labels that it has no output for.
+        `into` is how to clip, and the flat sum; raises as `check_records`.
         """
         (inputs, labels), (clip, total) = data, into
         if labels is not self._valid_labels:  # once for each tensor of labels
@@ -169,11 +145,7 @@ class CompiledGradients(TapeGradients):
 
 
 def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> None:
-    """Raise an error if compiled code would leave its memory.
-
-    Raises:
-        DataError: records of another size or type than the model's, or labels that it has no output for.
-    """
+    """Raise `DataError` for records of another size or type than the model's, or labels that it has no output for."""
     size = inputs[:1].numel() if len(inputs) else sizes[0]
     if inputs.dtype != torch.float32 or size != sizes[0]:
         raise DataError(f"records of {size} {inputs.dtype} each; expected {sizes[0]} torch.float32 for this model")
@@ -181,9 +153,7 @@ def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> Non
         raise DataError(f"labels up to {int(labels.max())}; expected 0 to {sizes[-1] - 1}, the outputs of the model")
 
 
-def compiled_gradients(
-    architecture: Chain | Network, module: nn.Module, state: Mapping[str, Tensor]
-) -> CompiledGradients | None:
+def compiled_gradients(architecture: Architecture, module: nn.Module, state: Mapping[str, Tensor]) -> CompiledGradients | None:
     """N models with the architecture of `module` by compiled code; None if that cannot be had."""
     first = next(iter(state.values()))
     if first.device.type != "cpu" or first.dtype != torch.float32:

@@ -6,19 +6,11 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from torch import nn
 
-from audit.engine.compiled.straight_line import (
-    FLATTENS,
-    LINEAR,
-    RELU,
-    TANH,
-    ForwardStep,
-    names,
-    parameter_starts,
-    straight_line,
-)
+from audit.engine.compiled import straight_line as line
 from audit.engine.parameter_layout import Layout
 
 SOURCE = "chain_sums.c"
@@ -28,25 +20,22 @@ SOURCE = "chain_sums.c"
 class Chain:
     """A module that flattens its input and passes it through linear layers, with one kind of activation between them."""
 
+    source: ClassVar[str] = SOURCE
+    prefix: ClassVar[str] = "chain"  # of its functions' names
+
     sizes: tuple[int, ...]  # width of the input and of each layer's output
     activation: int  # between layers: 0 for ReLU, 1 for tanh
     weights: tuple[int, ...]  # where each layer's weight starts in a model's parameters
     biases: tuple[int, ...]  # the same for biases, -1 for none
     width: int  # numbers stored for one model
 
-    @property
-    def source(self) -> str:
-        """The C file that has its sums."""
-        return SOURCE
-
-    @property
-    def prefix(self) -> str:
-        """The beginning of the names of its functions."""
-        return "chain"
-
     def struct(self) -> ChainStruct:
-        """Return this chain as compiled code reads it."""
-        return ChainStruct.of(self)
+        """Return this chain as compiled code reads it; its labels are classes until `classes` says otherwise."""
+        sizes, weights, biases = map(_numbers, (self.sizes, self.weights, self.biases))
+        return ChainStruct(
+            layers=len(self.weights), activation=self.activation, classes=1, width=self.width,
+            sizes=sizes, weights=weights, biases=biases,
+        )  # fmt: skip
 
     @property
     def operations(self) -> int:
@@ -64,26 +53,26 @@ def find_chain(module: nn.Module) -> Chain | None:
     (4, 8, 3)
     >>> find_chain(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
     """
-    steps = straight_line(module)
+    steps = line.straight_line(module)
     if steps is None:
         return None
-    while steps and steps[0].kind == FLATTENS and not steps[0].numbers:
+    while steps and steps[0].kind == line.FLATTENS and not steps[0].numbers:
         steps = steps[1:]
-    starts = parameter_starts(module, [step.path for step in steps[::2]])
+    starts = line.parameter_starts(module, [step.path for step in steps[::2]])
     return None if starts is None else chain_from(steps, starts, Layout.of(module).width)
 
 
-def chain_from(steps: Sequence[ForwardStep], starts: Mapping[str, int], width: int) -> Chain | None:
+def chain_from(steps: Sequence[line.ForwardStep], starts: Mapping[str, int], width: int) -> Chain | None:
     """The chain that some steps are, or None; `starts` says at which place parameters start in a row of `width` numbers."""
     linear, between = steps[::2], steps[1::2]
     activations = {step.kind for step in between}
-    layers = [step.layer for step in linear if isinstance(step.layer, nn.Linear) and step.kind == LINEAR]
-    if len(steps) % 2 == 0 or len(activations) > 1 or not activations <= {RELU, TANH} or len(layers) != len(linear):
+    layers = [step.layer for step in linear if isinstance(step.layer, nn.Linear) and step.kind == line.LINEAR]
+    if len(steps) % 2 == 0 or len(activations) > 1 or not activations <= {line.RELU, line.TANH} or len(layers) != len(linear):
         return None
-    weights, biases = (names([step.path for step in linear], role) for role in ("weight", "bias"))
+    weights, biases = (line.names([step.path for step in linear], role) for role in ("weight", "bias"))
     return Chain(
         sizes=(layers[0].in_features, *(layer.out_features for layer in layers)),
-        activation=int(TANH in activations),
+        activation=int(line.TANH in activations),
         weights=tuple(starts[name] for name in weights),
         biases=tuple(starts.get(name, -1) for name in biases),
         width=width,
@@ -103,24 +92,10 @@ class ChainStruct(ctypes.Structure):
         ("biases", ctypes.POINTER(ctypes.c_int64)),
     )
 
-    @classmethod
-    def of(cls, chain: Chain) -> ChainStruct:
-        """Return `chain`; its labels are classes until `classes` says otherwise."""
-        sizes, weights, biases = map(_numbers, (chain.sizes, chain.weights, chain.biases))
-        return cls(
-            layers=len(chain.weights), activation=chain.activation, classes=1, width=chain.width,
-            sizes=sizes, weights=weights, biases=biases,
-        )  # fmt: skip
-
     @property
     def chain(self) -> ChainStruct:
         """This chain: a network has one at its end."""
         return self
-
-    def floats(self, cdll: ctypes.CDLL) -> int:
-        """Return how many floats compiled code needs beside the models."""
-        cdll.chain_workspace.restype = ctypes.c_int64
-        return int(cdll.chain_workspace(ctypes.byref(self)))
 
 
 def _numbers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:

@@ -25,16 +25,8 @@ class CompiledNormals:
     """Streams of standard normal numbers in float32: those of `normal_` with `torch.Generator().manual_seed(seed)`.
 
     Absolute error against double precision below 1e-6, which is less than torch's own. Like torch, only the low 32 bits of a
-    seed count, and no number exceeds 5.77.
-
-    Args:
-        code: compiled code.
-        seeds: one a stream.
-        width: numbers drawn at a time, a multiple of 16.
-        zeros: columns from and up to which 0 is written in place of the numbers drawn.
-
-    Raises:
-        ValueError: a width or columns that compiled code would leave its memory for.
+    seed count, and no number exceeds 5.77. `width` numbers are drawn at a time, a multiple of 16; in columns `zeros`, from and
+    up to, 0 is written in their place. `ValueError` for a width or columns that compiled code would leave its memory for.
     """
 
     def __init__(self, code: ctypes.CDLL, seeds: tuple[int, ...], width: int, zeros: Sequence[tuple[int, int]] = ()) -> None:
@@ -52,28 +44,19 @@ class CompiledNormals:
         for state, seed in zip(self._states, seeds, strict=True):
             code.normal_start(state.data_ptr(), seed & 0xFFFFFFFF)
 
-    def draw(self) -> Tensor:
+    def step(self) -> Tensor:
         """`(streams, width)` next numbers. Overwritten by later calls."""
         states, zeros, numbers = self._states.data_ptr(), self._zeros.data_ptr(), self._numbers.data_ptr()
         self._code.normal_numbers(states, *self._numbers.shape, zeros, len(self._zeros), numbers)
         return self._numbers
 
 
-class CompiledNoise:
-    """What `NoiseStreams` gives for models in float32 on a CPU, to rounding."""
-
-    def __init__(self, layout: Layout, seeds: tuple[Seed, ...], code: ctypes.CDLL) -> None:
-        self._normals = CompiledNormals(code, tuple(seed.integer() for seed in seeds), layout.width, gaps(layout))
-
-    def step(self) -> Tensor:
-        """`(N, width)` numbers for the next step; 0 in the storage's padding. Overwritten by later calls."""
-        return self._normals.draw()
-
-
 def compiled_noise(layout: Layout, seeds: tuple[Seed, ...], like: Tensor) -> NoiseSource:
     """Noise for models with compiled sums: by compiled code if this machine's agrees with torch, else by torch."""
     code = _code() if like.device.type == "cpu" and like.dtype == torch.float32 and layout.width % GROUP == 0 else None
-    return NoiseStreams(layout, seeds, like) if code is None else CompiledNoise(layout, seeds, code)
+    if code is None:
+        return NoiseStreams(layout, seeds, like)
+    return CompiledNormals(code, tuple(seed.integer() for seed in seeds), layout.width, gaps(layout))
 
 
 @functools.cache
@@ -85,7 +68,7 @@ def _code() -> ctypes.CDLL | None:
     code = library(SOURCE)
     if code is None:
         return None
-    numbers = CompiledNormals(code, (1,), _TRIAL_NUMBERS).draw()
+    numbers = CompiledNormals(code, (1,), _TRIAL_NUMBERS).step()
     reference = torch.empty(_TRIAL_NUMBERS).normal_(generator=torch.Generator().manual_seed(1))
     if torch.allclose(numbers[0], reference, rtol=0.0, atol=_LARGEST_DIFFERENCE):
         return code

@@ -58,12 +58,10 @@ class Graph:
 
 
 class GraphedSums:
-    """Passes of a few shapes, each captured once.
+    """Passes of a few shapes, each captured once, that add to the sums `total` `(N, width)`, always in the same place.
 
-    Args:
-        total: `(N, width)` the sums to which passes add, always in the same place.
-        short: numbers that are multiplied are shorter than single precision.
-        capture: runs its argument so that only its launches are noted; returns what launches it again.
+    With `short`, numbers that are multiplied are shorter than single precision. `capture` runs its argument so that only its
+    launches are noted, and returns what launches it again.
     """
 
     def __init__(self, total: Tensor, *, short: bool = False, capture: Capture | None = None) -> None:
@@ -73,12 +71,7 @@ class GraphedSums:
         self._graphs: dict[torch.Size, Graph] = {}
 
     def run(self, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Return what `work(rows_at, mask)` returns, which later passes overwrite.
-
-        Args:
-            work: the same in all calls, adding to `total`; its memory stays where it is.
-            rows_at: `(N * rows,)` record numbers.
-            mask: `(N, rows)` which of them are real.
+        """Return what `work(rows_at, mask)` returns, which later passes overwrite; its memory stays where it is.
 
         Raises:
             CaptureError: the pass cannot be captured.
@@ -89,17 +82,14 @@ class GraphedSums:
         if self._passes[shape] <= _EAGER_PASSES:
             return work(rows_at, mask)
         if shape not in self._graphs:
-            self._graphs[shape] = self._new_graph(work, rows_at.clone(), mask.clone())
+            index, own_mask, results = rows_at.clone(), mask.clone(), list[Clipping | None]()
+            replay = self._capture(lambda: results.append(work(index, own_mask)))
+            self._graphs[shape] = Graph(index=index, mask=own_mask, clipping=results[0], replay=replay)
         graph = self._graphs[shape]
         graph.repetitions += 1
         if graph.repetitions & (graph.repetitions - 1):
             return graph.repeat(rows_at, mask)
         return self._compare(graph, work, rows_at, mask)
-
-    def _new_graph(self, work: Work, index: Tensor, mask: Tensor) -> Graph:
-        results: list[Clipping | None] = []
-        replay = self._capture(lambda: results.append(work(index, mask)))
-        return Graph(index=index, mask=mask, clipping=results[0], replay=replay)
 
     def _compare(self, graph: Graph, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
         """Repeat a pass, and compare its sum with that of the pass as it is."""
@@ -127,12 +117,7 @@ class GraphedSums:
 
 
 def _cuda_graph(launch: Callable[[], None]) -> Callable[[], None]:
-    """Return what repeats `launch` on a GPU.
-
-    Raises:
-        CaptureError: CUDA cannot capture it.
-        torch.OutOfMemoryError: memory ran out meanwhile.
-    """
+    """Return what repeats `launch` on a GPU; raises as `_reason` says."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
         with torch.cuda.graph(graph):
@@ -154,11 +139,7 @@ def _reason(error: RuntimeError) -> Exception:
 
 
 def refuse_capture(reasons: dict[str, bool]) -> None:
-    """Raise an error for a training with passes that no graph can repeat.
-
-    Raises:
-        ConfigError: one of the reasons holds.
-    """
+    """Raise `ConfigError` with those of the reasons that hold for a training with passes that no graph can repeat."""
     against = [reason for reason, holds in reasons.items() if holds]
     if against:
         raise ConfigError(f"graphs is set, but {'; '.join(against)}; a graph repeats the same launches in the same memory")

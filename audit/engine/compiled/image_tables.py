@@ -114,14 +114,7 @@ def workspace_vectors(shape: tuple[int, int, int], stages: Sequence[Stage]) -> i
 
 
 class Tables:
-    """Tables of one architecture, and the memory they are in; `images` and `list` are what compiled code is given.
-
-    Args:
-        shape: channels, rows and columns of a record.
-        stages: what happens to it.
-        weights: where the weights of each convolution start in a model's row.
-        biases: the same for biases, -1 for none.
-    """
+    """Tables of one architecture (of a `Network`), and the memory they are in; compiled code is given `images` and `list`."""
 
     def __init__(
         self, shape: tuple[int, int, int], stages: Sequence[Stage], weights: Sequence[int], biases: Sequence[int]

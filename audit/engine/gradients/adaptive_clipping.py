@@ -47,11 +47,8 @@ def noise_on_sum(total: float, count: float) -> float:
     """Noise multiplier of the gradients' sum for which it and the count together are one release of multiplier `total`.
 
     An example moves the sum by at most one clip norm and the centred count by exactly 1/2. Both come from the same
-    batch, so they are one Gaussian vector, and `total^-2 = sum^-2 + (2 count)^-2`.
-
-    Args:
-        total: noise multiplier that is accounted.
-        count: standard deviation of the noise on the count.
+    batch, so they are one Gaussian vector, and `total^-2 = sum^-2 + (2 count)^-2`, `count` being the deviation of the noise on
+    the count.
 
     Raises:
         ConfigError: the count alone would cost more than is accounted.
@@ -73,11 +70,13 @@ def noise_on_sum(total: float, count: float) -> float:
 
 
 def together(sum_multiplier: float, count: float) -> float:
-    """Noise multiplier of the one release that the sum and the count are; undoes `noise_on_sum`.
+    """Noise multiplier of the one release that the sum and the count are; undoes `noise_on_sum`, leaves what is not finite.
 
     >>> round(together(noise_on_sum(1.3, 4.0), 4.0), 9)
     1.3
     """
+    if not math.isfinite(sum_multiplier):
+        return sum_multiplier
     if sum_multiplier == 0 or count == 0:
         return 0.0
     return float((sum_multiplier**-2 + (2.0 * count) ** -2) ** -0.5)
@@ -131,19 +130,12 @@ class AdaptiveNorms:
         noise: NDArray[np.float64] = (self._squares / self._step).sqrt().cpu().numpy() / self.count_noise
         return noise
 
-    def effective(self, sum_multiplier: float) -> float:
-        """Return what a realised noise multiplier of the sums amounts to, together with the count."""
-        return together(sum_multiplier, self.count_noise) if math.isfinite(sum_multiplier) else sum_multiplier
-
 
 def refuse_planted_gradients(job: TrainingJob) -> None:
-    """Raise an error if the canaries of `job` are gradients.
+    """Raise `UnsupportedMechanism` if the canaries of `job` are gradients.
 
     What an adversary sees along them would depend on a clip norm that depends on the other canaries, and
     the bounds of such games rest on a fixed one and on canaries that do not touch each other.
-
-    Raises:
-        UnsupportedMechanism: gradient canaries.
     """
     if job.canaries.are_gradients:
         raise UnsupportedMechanism(
@@ -153,6 +145,5 @@ def refuse_planted_gradients(job: TrainingJob) -> None:
 
 
 def _normal(seed: Seed, steps: int) -> Tensor:
-    stream = torch.Generator()
-    stream.manual_seed(seed.child("count").integer())
+    stream = torch.Generator().manual_seed(seed.child("count").integer())
     return torch.randn(steps, generator=stream, dtype=torch.float64)

@@ -96,11 +96,7 @@ def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tens
 def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipping, dict[str, Tensor]]:
     """Return what clipping does to rows with these squared norms of their layers `(N, rows)`, and the factor of each layer.
 
-    Args:
-        squares: of each layer.
-        clip: how.
-        mask: `(N, rows)` real rows.
-        layers: number of layers with parameters, taking part or not: a constant of the model.
+    `layers` is the number of layers with parameters, taking part or not: a constant of the model.
     """
     norms = functools.reduce(torch.add, squares.values()).sqrt()
     if not clip.per_layer:
@@ -136,10 +132,9 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
 
     Each model's values start at a multiple of 64 bytes: products order their sums by the alignment of their operands.
     """
-    first = dict(modules[0].named_parameters()) | dict(modules[0].named_buffers())
     tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
     columns = {}
-    for name, value in first.items():
+    for name, value in tables[0].items():
         kind = dtype if value.is_floating_point() else value.dtype
         step = -(-value.numel() * kind.itemsize // 64) * 64 // kind.itemsize
         column = torch.zeros(len(tables), step, dtype=kind, device=device)[:, : value.numel()].view(len(tables), *value.shape)
@@ -151,9 +146,8 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
 
 def flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:
     """`(N, width)` storage filled with the trainable parameters of `state`."""
-    values = [state[slot.name] for slot in layout.slots]
-    reference = values[0]
+    reference = state[layout.slots[0].name]
     flat = torch.zeros(reference.shape[0], layout.width, dtype=reference.dtype, device=reference.device)
-    for slot, value in zip(layout.slots, values, strict=True):
-        slot.view(flat).copy_(value)
+    for slot in layout.slots:
+        slot.view(flat).copy_(state[slot.name])
     return flat

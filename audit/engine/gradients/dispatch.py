@@ -42,13 +42,11 @@ def model_gradients(
 ) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
-    Models made of supported layers share every kernel launch; others are run one after another, which is said once.
+    Models made of supported layers share every kernel launch; others are run one after another (`force_loop`), which is said
+    once.
 
     Args:
-        module: one model, in its modes of training.
-        state: of all models.
-        records: some records; with them it is tried out whether the fast path computes what the module computes.
-        force_loop: take the slow path.
+        records: some, with which it is tried out whether the fast path computes what the module computes.
         products: type in which the fast path multiplies; None for that of the parameters.
         draws: `forward` draws random numbers by other means than dropout layers.
         own: a module for each model, if they differ in more than weights; these are run one after another.
@@ -139,8 +137,7 @@ def _unlike_draws(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
 def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Models with parameters that all differ, frozen ones too, and are nowhere all zero, near those of the first in `state`."""
     trainable = {name for name, parameter in module.named_parameters() if parameter.is_floating_point()}
-    stream = torch.Generator()
-    stream.manual_seed(Seed(0).child("models that differ").integer())
+    stream = torch.Generator().manual_seed(Seed(0).child("models that differ").integer())
     several = {}
     for name, value in state.items():
         copies = [value[0] + step_off(value[0], stream) if name in trainable else value[0] for _ in range(_MODELS)]
@@ -155,13 +152,12 @@ def _rows(records: Tensor, rows: int = _ROWS) -> Tensor:
 
 
 def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor) -> str | None:
-    """Return why the fast path cannot be used for these models and rows.
-
-    Raises:
-        ConfigError: neither path can run them.
-    """
+    """Return why the fast path cannot be used for these models and rows; raise `ConfigError` if neither can run them."""
     slow = LoopGradients(module, state)
-    reference = _by_loop(slow, inputs)
+    try:
+        reference = slow.forward(inputs)
+    except CODE_ERRORS as error:
+        raise ConfigError(failure(slow.module, inputs, error)) from error
     labels = _labels(reference)
     mask = torch.ones(_MODELS, len(inputs) // _MODELS, dtype=torch.bool, device=inputs.device)
     rows = Rows(inputs=inputs, labels=labels, mask=mask)
@@ -221,28 +217,17 @@ def _unlike_other_sizes(fast: TapeGradients, slow: LoopGradients, inputs: Tensor
     return None
 
 
-def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:
-    try:
-        return slow.forward(inputs)
-    except CODE_ERRORS as error:
-        raise ConfigError(failure(slow.module, inputs, error)) from error
-
-
 def _labels(outputs: Tensor) -> Tensor:
     """Labels of every class in turn, or zeros if there is one output, or several axes of them."""
     if outputs.dim() < 2 or outputs.shape[1] == 1:
-        return torch.zeros(len(outputs), dtype=outputs.dtype, device=outputs.device)
+        return outputs.new_zeros(len(outputs))
     if outputs.dim() > 2:
-        return torch.zeros(outputs.shape, dtype=outputs.dtype, device=outputs.device)
+        return torch.zeros_like(outputs)
     return torch.arange(len(outputs), device=outputs.device) % outputs.shape[1]
 
 
 def _example_gradients(slow: LoopGradients, rows: Rows, *, plain: bool) -> dict[str, Tensor]:
-    """Name to `(models, rows, ...)`, by plain autograd or the way of training by the loop.
-
-    Raises:
-        ConfigError: the module's code cannot be differentiated.
-    """
+    """Name to `(models, rows, ...)`, by plain autograd or the way of training by the loop; `ConfigError` if code refuses."""
     try:
         gradients = slow.example_gradients(rows, plain=plain)
     except CODE_ERRORS as error:

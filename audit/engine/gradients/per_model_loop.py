@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, accumulate, clip_layers, flat_storage, owner
-from audit.engine.gradients.trials import model_name
+from audit.engine.gradients.trials import model_name, same_values
 from audit.engine.layers.layer_map import has_random_layers
 from audit.engine.layers.modes import Modes
 from audit.engine.layers.reparametrization import with_values
@@ -22,8 +22,6 @@ from audit.engine.random.repeated_draws import repeats_draws
 from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
-
-_RecordLoss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
 
 class LoopGradients:
@@ -95,17 +93,14 @@ class LoopGradients:
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
         self._set_modes(training=True)
-        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
-        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         results = []
         self._pass += 1
         places = [mask.nonzero().flatten() for mask in rows.mask]  # padding is as dear as a record here
-        for model, real in enumerate(places):
-            model_rows = _part(rows, inputs[model, real], labels[model, real], rows.mask[model, real])
+        for model, model_rows in enumerate(_of_models(rows, places)):
             with self._stream(model):
                 if clip is None:
                     self._add_plain(model, model_rows, total)
-                elif len(real):
+                elif len(places[model]):
                     results.append((model, self._add_clipped(model, model_rows, clip.of_model(model), total)))
         if clip is None:
             return None
@@ -117,15 +112,11 @@ class LoopGradients:
     def example_gradients(self, rows: Rows, *, plain: bool = False) -> list[dict[str, Tensor]]:
         """For each model, name to `(rows, ...)`: the gradient of each example.
 
-        Args:
-            rows: of all models.
-            plain: by autograd of one example after another; `torch.func.grad` loads torch's compiler, over a second of CPU.
+        With `plain`, by autograd of one after another: `torch.func.grad` loads torch's compiler, over a second of CPU.
         """
         self._set_modes(training=True)
-        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
-        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
-        parts = [_part(rows, inputs[n], labels[n], rows.mask[n]) for n in range(self.models)]
         gradients = self._plain_gradients if plain else self._example_gradients
+        parts = _of_models(rows, [slice(None)] * self.models)
         return [gradients(n, *self._split(n), part) for n, part in enumerate(parts)]
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -156,7 +147,7 @@ class LoopGradients:
         copies = {**constants, **{name: constants[name].clone() for name in self._buffers}}
         gradients = self._example_gradients(model, parameters, copies, rows)
         for name in self._buffers:  # a trial sees most of those that change, but not one that waits for a certain record
-            if not _equal(copies[name], constants[name]):
+            if not same_values(copies[name], constants[name]):
                 raise UnsupportedMechanism(
                     f"{model_name(self.module)} changed its buffer '{name}' in a step of training, which would be released "
                     "without clipping and noise; make it a constant, or leave it out"
@@ -176,8 +167,12 @@ class LoopGradients:
     ) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd if `vmap` does not know an operation."""
         if self.vectorises and not self._draws_constants(model, {**parameters, **constants}, rows):
+
+            def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+                outputs = torch.func.functional_call(self._module(model), {**values, **constants}, (record,))
+                return rows.loss.values(outputs, label).mean()  # over the copies of the record
+
             try:
-                loss = self._record_loss(model, constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
                 gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
                 return gradients
@@ -220,25 +215,14 @@ class LoopGradients:
                     stacked_gradients[name][row] = part.to_dense() if part.is_sparse else part
         return stacked_gradients
 
-    def _record_loss(self, model: int, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:
-        """Return the loss of one record, averaged over its copies, by parameters, inputs and label."""
-
-        def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
-            outputs = torch.func.functional_call(self._module(model), {**values, **constants}, (record,))
-            return rows.loss.values(outputs, label).mean()
-
-        return loss
-
-
-def _equal(left: Tensor, right: Tensor) -> bool:
-    return torch.equal(left, right) or bool(((left == right) | (left.isnan() & right.isnan())).all())
-
 
 def _holds_generator(module: nn.Module) -> bool:
     """True if a layer draws from its own generator: under `vmap` it would give each record other numbers."""
     return any(isinstance(value, torch.Generator) for layer in module.modules() for value in vars(layer).values())
 
 
-def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:
-    """Some of `rows`, of one model, with an axis of copies behind that of rows."""
-    return replace(rows, inputs=inputs, labels=labels, mask=mask)
+def _of_models(rows: Rows, places: Sequence[Tensor | slice]) -> Iterator[Rows]:
+    """Yield those of `rows` that are at the places of each model, with an axis of copies behind that of rows."""
+    inputs, labels = (values.unflatten(0, (*rows.mask.shape, rows.copies)) for values in (rows.inputs, rows.labels))
+    for model, own in enumerate(places):
+        yield replace(rows, inputs=inputs[model, own], labels=labels[model, own], mask=rows.mask[model, own])

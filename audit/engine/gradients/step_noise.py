@@ -11,23 +11,12 @@ from audit.engine.gradients.adaptive_clipping import AdaptiveNorms
 from audit.engine.random.noise import NoiseSource
 
 
-class CorrelatedNoise:
-    """The rows of `inverse(C) z`, step by step, C being lower-triangular Toeplitz with `coefficients` as its first column.
-
-    Row t is `(z_t - sum over j of c_j w_(t-j)) / c_0`, the w being the rows before, of which as many are kept as C has bands.
-    """
-
-    def __init__(self, streams: NoiseSource, coefficients: Sequence[float]) -> None:
-        self._streams = streams
-        self._encoder = Encoder(coefficients)
-
-    def step(self) -> Tensor:
-        """`(N, width)` numbers of the next step."""
-        return self._encoder.solve(self._streams.step())
-
-
 class Encoder:
-    """C, applied to a sequence of rows or solved for it, one row after another."""
+    """C, applied to a sequence of rows or solved for it, one row after another.
+
+    C is lower-triangular Toeplitz with `coefficients` as its first column. Row t of `inverse(C) z` is
+    `(z_t - sum over j of c_j w_(t-j)) / c_0`, the w being the rows before, of which as many are kept as C has bands.
+    """
 
     def __init__(self, coefficients: Sequence[float]) -> None:
         self._first, self._later = float(coefficients[0]), [float(value) for value in coefficients[1:]]
@@ -53,20 +42,15 @@ class Encoder:
 
 
 class StepNoise:
-    """Noise of the scale that was accounted for, of independent steps or correlated by an encoder.
+    """Noise of the scale that was accounted for, of independent steps or correlated by an encoder with such coefficients.
 
-    Args:
-        source: standard normal numbers, independent from step to step.
-        private: the noise multiplier and the clip norm at the start.
-        adaptive: clip norms that move, with which noise moves; None if they stay.
-        encoder: coefficients of correlated noise; none if steps are independent.
-        like: a tensor of the shape of the sums, `(N, width)`.
+    It moves with clip norms that are `adaptive`. `like` has the shape of the sums, `(N, width)`.
     """
 
     def __init__(
         self, source: NoiseSource, private: NoisySteps, adaptive: AdaptiveNorms | None, encoder: Sequence[float], like: Tensor
     ) -> None:
-        self._source = CorrelatedNoise(source, encoder) if encoder else source
+        self._source, self._decoder = source, Encoder(encoder) if encoder else None
         self._encoder = Encoder(encoder) if encoder else None
         self._private, self._adaptive = private, adaptive
         # the sum with noise, and the noise: kept, as fresh memory costs more than what is done in it
@@ -79,7 +63,9 @@ class StepNoise:
         """
         if self._adaptive is None:
             scale = self._private.noise_multiplier * self._private.clip_norm
-            noisy = torch.add(total, self._source.step(), alpha=scale, out=self._noisy)
+            numbers = self._source.step()
+            numbers = numbers if self._decoder is None else self._decoder.solve(numbers)
+            noisy = torch.add(total, numbers, alpha=scale, out=self._noisy)
             noise = torch.sub(noisy, total, out=self._noise)
             torch.linalg.vector_norm(noise if self._encoder is None else self._encoder.apply(noise), dim=1, out=norms)
             return noisy

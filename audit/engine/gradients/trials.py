@@ -31,11 +31,7 @@ def without_dropout(module: nn.Module) -> nn.Module:
 
 
 def try_forward(module: nn.Module, records: Tensor) -> Tensor:
-    """Outputs for `records`.
-
-    Raises:
-        ConfigError: the module's code fails; the message names the layer and the line.
-    """
+    """Outputs for `records`; `ConfigError` if the module's code fails, with the layer and the line."""
     try:
         with torch.no_grad(), seeded_stream(Seed(0)):
             outputs: Tensor = module(records)
@@ -83,6 +79,11 @@ def model_name(module: nn.Module) -> str:
 def layer_title(path: str, layer: object) -> str:
     """Words for the layer at `path`, for messages."""
     return f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+
+
+def same_values(left: Tensor, right: Tensor) -> bool:
+    """True if all numbers are the same; NaN agrees with itself."""
+    return torch.equal(left, right) or bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
 def agree(left: Tensor, right: Tensor, share: float, rounding: Tensor | float = 0.0) -> bool:

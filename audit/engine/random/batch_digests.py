@@ -19,17 +19,8 @@ def words(count: int) -> Words:
 class BatchDigests:
     """The sum of the members' words, modulo 2^64, of each batch as the engine takes it.
 
-    Sums of batches add up, so that a cycle can be compared with all records. Two sets of records that differ by mistake have
-    the same sum with a chance of 2^-64.
-
-    Args:
-        included: `(N, m)` which canaries each model may sample.
-        population: number of the shared records and all canaries.
-        steps: of the training.
-
-    Attributes:
-        batches: `(N, steps)`.
-        population: `(N,)` of all records that each model may sample.
+    Sums of batches, `batches` `(N, steps)`, add up, so that a cycle can be compared with all records that each model may
+    sample, `population` `(N,)`. Two sets of records that differ by mistake have the same sum with a chance of 2^-64.
     """
 
     def __init__(self, included: Mask, population: int, steps: int) -> None:

@@ -10,18 +10,9 @@ from audit.engine.random.random_operations import RandomOperations
 
 # operations that fill a tensor with independent draws, by the number that takes a draw's place
 _FILLS: Mapping[str, float] = {
-    "bernoulli": 1.0,
-    "bernoulli_": 1.0,
-    "rand": 0.5,
-    "rand_like": 0.5,
-    "randn": 0.5,
-    "randn_like": 0.5,
-    "normal": 0.5,
-    "normal_": 0.5,
-    "uniform": 0.5,
-    "uniform_": 0.5,
-    "exponential": 0.5,
-    "exponential_": 0.5,
+    **dict.fromkeys(("bernoulli", "bernoulli_"), 1.0),
+    **dict.fromkeys(("rand", "rand_like", "randn", "randn_like", "normal", "normal_"), 0.5),
+    **dict.fromkeys(("uniform", "uniform_", "exponential", "exponential_"), 0.5),
 }
 
 

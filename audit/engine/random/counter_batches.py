@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,14 +40,7 @@ class CounterSampler:
     Each record has its own coin in every step, so the law is that of Poisson sampling, whatever a batch's length: rows are
     reserved for eight standard deviations above the mean, and a block with a longer batch is laid out once more. If members
     are rare the distance from one to the next is drawn, which is geometric: the same law for the cost of a batch and not of all
-    records. The host waits once a block of steps, for the lengths of its batches.
-
-    Args:
-        law: over the shared records followed by all canaries.
-        seeds: one per model, the stream of its batches.
-        included: `(N, m)` coins. A canary with coin 0 is drawn like any other record and left out.
-        as_gradients: canaries are reported in `DeviceBlock.extra` instead of as records.
-        device: on which the batches are wanted.
+    records. The host waits once a block of steps, for the lengths of its batches. Arguments are as for `EnsembleSampler`.
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, as_gradients: bool, device: torch.device) -> None:
@@ -62,7 +54,7 @@ class CounterSampler:
     def block(self) -> DeviceBlock:
         """The next `law.block_steps` batches of every model."""
         law = self._law
-        width = align_up(min(law.population, math.ceil(law.mean + 8.0 * math.sqrt(max(law.mean, 1.0)))))
+        width = law.most_rows
         while True:
             block = self._batches(width)
             lengths, extra = block.lengths, block.extra

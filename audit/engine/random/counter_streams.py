@@ -34,12 +34,7 @@ def philox(counter: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     """`(4, ...)` independent words of 32 bits for each counter: Philox4x32-10.
 
     Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit in its place; a shift to the right
-    copies the sign, which the mask takes away.
-
-    Args:
-        counter: `(4, ...)` words in int64.
-        keys: `(10, 2, ...)` of the rounds, as `round_keys` makes them.
-        factors: as `multipliers` makes them.
+    copies the sign, which the mask takes away. `keys` are as `round_keys` makes them, `factors` as `multipliers` does.
 
     References:
         Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC11.
@@ -57,10 +52,6 @@ class CounterStreams:
 
     Words 0 to 3 of a counter are place, draw, step and 0, and a counter gives the four numbers from place times 4 on. The key
     has 63 bits of a hash of the seed's path, so two of a million streams are the same with a chance of one in ten million.
-
-    Args:
-        seeds: of the models, each for this purpose alone.
-        device: on which the numbers are wanted.
     """
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:
@@ -72,16 +63,9 @@ class CounterStreams:
         self._factors = multipliers(4, device)
 
     def words(self, steps: Tensor, start: int, count: int, draw: int = 0) -> Tensor:
-        """`(4, steps, N, count)` words of 32 bits in int64.
+        """`(4, steps, N, count)` words of 32 bits in int64, for `count` places from `start` on in one of a step's draws.
 
-        Args:
-            steps: `(steps,)` their numbers on the device, below 2^32, as are all others.
-            start: the first place.
-            count: of places.
-            draw: which of several draws in a step.
-
-        Raises:
-            ValueError: more places or draws than a counter can number.
+        `steps` `(steps,)` are their numbers on the device, below 2^32; `ValueError` if places or draws are not.
         """
         if start + count > _WORD or draw > _WORD:
             raise ValueError(f"{start + count} places and draw {draw}; a counter tells 2^32 apart")
@@ -98,13 +82,10 @@ class CounterStreams:
         return words[..., offset : offset + count].bitwise_right_shift(8).to(torch.float32).mul_(2.0**-24)
 
     def normals(self, steps: Tensor, start: int, count: int) -> Tensor:
-        """`(steps, N, count)` standard normal numbers in float64, from number `start`, a multiple of 4, on.
+        """`(steps, N, count)` standard normal numbers in float64, from number `start`, a multiple of 4 (or `ValueError`), on.
 
         Box and Muller's pairs of uniform numbers of 32 bits, of which the largest comes to 6.66; a normal number is beyond
         that with a chance of 3e-11.
-
-        Raises:
-            ValueError: `start` is no multiple of 4.
         """
         if start % WORDS:
             raise ValueError(f"normal numbers from {start} on; expected a multiple of {WORDS}")

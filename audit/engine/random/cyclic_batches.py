@@ -12,14 +12,9 @@ def places(seed: Seed, population: int, cycle: int) -> Indices:
 
 
 class CyclicSampler:
-    """Batches of N models together: step t takes the records in place t modulo the cycle.
+    """Batches of N models together: step t takes the records in place t modulo the cycle, whose inverse is the law's rate.
 
-    Args:
-        law: over the shared records followed by all canaries; its rate is one over the cycle.
-        seeds: one per model, of its places.
-        included: `(N, m)` coins. A canary with coin 0 has a place like any other record and is left out.
-        cycle: steps from one participation of a record to the next.
-        as_gradients: canaries are reported in `Block.extra` instead of as records.
+    Arguments are as for `EnsembleSampler`.
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, cycle: int, as_gradients: bool) -> None:

@@ -23,9 +23,7 @@ class GeneratorDraws:
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:
         self._device = device
-        self._generators = [torch.Generator(device=device) for _ in seeds]
-        for generator, seed in zip(self._generators, seeds, strict=True):
-            generator.manual_seed(seed.integer())
+        self._generators = [torch.Generator(device=device).manual_seed(seed.integer()) for seed in seeds]
 
     def uniforms(self, shape: Sequence[int]) -> Tensor:
         """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""

@@ -58,17 +58,9 @@ _LAWS: Mapping[str, Callable[[Tensor, Mapping[str, Any]], Tensor | None]] = {
 class EqualDraws(RandomOperations):
     """A scope on the CPU in which what is drawn does not change along an axis as long as the batch.
 
-    What a function makes of a record may then depend on its place, or on the number of records, by its own arithmetic alone.
-
-    Args:
-        count: records in the batch.
-        seed: of the numbers that take the draws' place.
-        generator: which the function is given.
-
-    Attributes:
-        free: names of operations with draws that could not be replaced, such as `randperm`, or those of several numbers a
-            record along one axis.
-        own_streams: states of all other generators, each before it drew for all records.
+    What a function makes of one of `count` records may then depend on its place, or on the number of records, by its own
+    arithmetic alone. `free` names besides operations that draw several numbers a record along one axis; `own_streams` are
+    states of all generators but the one that the function is given, each before it drew for all records.
     """
 
     def __init__(self, count: int, seed: int, generator: torch.Generator) -> None:

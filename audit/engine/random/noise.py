@@ -27,11 +27,7 @@ class NoiseStreams:
     """
 
     def __init__(self, layout: Layout, seeds: tuple[Seed, ...], like: Tensor) -> None:
-        self._generators = []
-        for seed in seeds:
-            generator = torch.Generator(device=like.device)
-            generator.manual_seed(seed.integer())
-            self._generators.append(generator)
+        self._generators = [torch.Generator(device=like.device).manual_seed(seed.integer()) for seed in seeds]
         steps = max(1, min(_BLOCK_STEPS, _BLOCK_NUMBERS // layout.width))
         self._block = torch.empty(len(seeds), steps, layout.width, dtype=like.dtype, device=like.device)
         self._gaps = gaps(layout)

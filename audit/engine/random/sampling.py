@@ -42,6 +42,11 @@ class Law:
         margin = 3.0 * math.sqrt(max(self.mean * (1.0 - self.rate), 0.25))
         return align_up(min(self.population, math.ceil(self.mean + margin)))
 
+    @property
+    def most_rows(self) -> int:
+        """Rows that hold nearly any batch: eight standard deviations above the mean."""
+        return align_up(min(self.population, math.ceil(self.mean + 8.0 * math.sqrt(max(self.mean, 1.0)))))
+
 
 class PoissonStream:
     """The batches of one model, step after step, from one random stream."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
+from audit.engine.gradients.trials import same_values
 from audit.engine.random.equal_draws import EqualDraws
 from audit.engine.trial.foreign_streams import foreign_streams
 from audit.engine.trial.mixing import alike
@@ -89,14 +90,14 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 
     for seed in range(_SEEDS):
         base = views(records, seed)
-        if not _equal(base, views(records, seed)):
+        if not same_values(base, views(records, seed)):
             raise ConfigError(
                 f"augmentation '{augmentation.name}' gives other views when it is called again with the same seed; "
                 f"{_STREAM_ADVICE}, and keep nothing between calls"
             )
         for number, batch in _changes(records):
             remainder = torch.arange(len(records)) != number
-            if not _equal(views(batch, seed)[remainder], base[remainder]):
+            if not same_values(views(batch, seed)[remainder], base[remainder]):
                 raise UnsupportedMechanism(
                     f"augmentation '{augmentation.name}': the view of a record changes with another record of the batch, as in "
                     "mixup or batch statistics, so no clipping of one record's gradient bounds its influence; make every view "
@@ -138,7 +139,7 @@ def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
 def _compare_places(augmentation: OwnAugmentation, views: list[Tensor], order: Tensor) -> None:
     """Raise `UnsupportedMechanism` if views of records, of the same in `order`, and of the first ones are not the same."""
     full, reordered_views, first = views
-    agrees = alike if full.is_floating_point() else _equal
+    agrees = alike if full.is_floating_point() else same_values
     if not (agrees(reordered_views, full[order]) and agrees(first, full[: len(first)])):
         raise UnsupportedMechanism(
             f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
@@ -160,7 +161,3 @@ def _changes(records: Tensor) -> list[tuple[int, Tensor]]:
             batch[number] = value
             batches.append((number, batch))
     return batches
-
-
-def _equal(left: Tensor, right: Tensor) -> bool:
-    return bool(((left == right) | (left.isnan() & right.isnan())).all())
