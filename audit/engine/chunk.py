@@ -131,7 +131,7 @@ class Chunk:
         initial = None
         if "weights" in job.access.released:
             trainable = {slot.name for slot in self.models.layout.slots}
-            initial = {name: value for name, value in export(self.models).items() if name in trainable}
+            initial = {name: value for name, value in export(self.models.state()).items() if name in trainable}
         flat = self.models.flat
         measurements = Measurements.empty(flat, steps)
         products = None
@@ -151,7 +151,7 @@ class Chunk:
             if products is not None and step_products is not None:
                 products[step] = step_products
             if step + 1 in job.checkpoints:
-                checkpoints.append(export(self.models))
+                checkpoints.append(export(self.models.state()))
             within += 1
             report.step()
         self._check_sums()
@@ -310,7 +310,7 @@ class Chunk:
         if self.average is not None:
             self.models.flat.copy_(self.average.average)
         return TrainedModels(
-            weights=export(self.models),
+            weights=export(self.models.state()),
             executed=execution,
             initial=initial,
             products=None if products is None else products.permute(1, 2, 0).contiguous().cpu().numpy(),

@@ -2,8 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -13,16 +13,11 @@ from audit.engine.compile_c import compiler
 
 
 def find_device(name: str) -> torch.device:
-    """The torch device called `name`.
-
-    Raises:
-        ConfigError: torch does not know it, or the machine has no such CUDA device.
-    """
-    try:
+    """The torch device called `name`; `ConfigError` if torch does not know it, or the machine has no such CUDA device."""
+    device: torch.device | None = None
+    with suppress(RuntimeError):
         device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:1'") from error
-    if device.type not in ("cpu", "cuda"):
+    if device is None or device.type not in ("cpu", "cuda"):
         raise ConfigError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:1'")
     if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
         raise ConfigError(f"device is {name!r} but this machine has {torch.cuda.device_count()} CUDA devices; use device: cpu")
@@ -32,6 +27,19 @@ def find_device(name: str) -> torch.device:
 def on_device(values: torch.Tensor) -> bool:
     """True if `values` are not in the memory of the CPU."""
     return values.device.type != "cpu"
+
+
+@contextmanager
+def switched(switches: Sequence[tuple[Any, str, object]]) -> Iterator[None]:
+    """A scope in which attributes, such as torch's switches, have other values: object, name and value of each."""
+    earlier = [getattr(place, name) for place, name, _ in switches]
+    try:
+        for place, name, value in switches:
+            setattr(place, name, value)
+        yield
+    finally:
+        for (place, name, _), value in zip(switches, earlier, strict=True):
+            setattr(place, name, value)
 
 
 @contextmanager
@@ -49,17 +57,8 @@ def one_precision(device: torch.device) -> Iterator[None]:
     switches: list[tuple[Any, str, object]] = [(matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
     if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on; once they were set, those by yes and no raise
         switches = [(place, "fp32_precision", "ieee") for place in (matmul, cudnn.conv, cudnn.rnn)]
-    precisions = [getattr(place, name) for place, name, _ in switches]
-    modes = cudnn.enabled, cudnn.benchmark, cudnn.deterministic
-    try:
-        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = True, False, True
-        for place, name, full in switches:
-            setattr(place, name, full)
+    with switched([(cudnn, "enabled", True), (cudnn, "benchmark", False), (cudnn, "deterministic", True), *switches]):
         yield
-    finally:
-        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = modes
-        for (place, name, _), precision in zip(switches, precisions, strict=True):
-            setattr(place, name, precision)
 
 
 def describe(device: str) -> tuple[str, int]:

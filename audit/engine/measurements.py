@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor
 
 from audit.core.training import Progress
-from audit.engine.gradients.clipping import Gradients
 
 _PROGRESS_SECONDS = 0.1
 
@@ -27,7 +27,6 @@ class Measurements:
 
     @staticmethod
     def empty(flat: Tensor, steps: int) -> Measurements:
-        """Return zeros for models with the parameters `flat` `(N, width)`."""
         count = len(flat)
         return Measurements(
             batch_sizes=np.zeros((count, steps), dtype=np.int64),
@@ -57,6 +56,6 @@ class ThrottledProgress:
         self._waiting, self._last = 0, time.monotonic()
 
 
-def export(models: Gradients) -> dict[str, Any]:
-    """Return parameters and buffers of all models, name to `(N, ...)`, copied to the CPU."""
-    return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}
+def export(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return tensors by name, copied to the CPU."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

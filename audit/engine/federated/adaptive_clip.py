@@ -8,14 +8,11 @@ from audit.core.errors import ConfigError
 
 
 class ClipNorms:
-    """The clip norms of N federations over the rounds, over the first one.
+    """The clip norms of N federations over the rounds, over the first one, `clip_norm`.
 
     Args:
-        settings: how they move.
         clients: of a round in expectation, a public constant.
-        deviation: of the noise on a count.
-        clip_norm: the first one.
-        streams: of each federation's noise.
+        deviation: of the noise on a count, drawn from `streams` of each federation.
         like: `(N, width)` models.
     """
 
@@ -51,11 +48,7 @@ class ClipNorms:
         return draws.to(self.counts.device) * self.deviation
 
     def advance(self, canary_counts: Tensor | None) -> Tensor:
-        """Move the clip norms; return what the counts say beyond the honest clients' part, `(N,)`.
-
-        Args:
-            canary_counts: what canary clients add to the counts, None if they are not counted.
-        """
+        """Move the clip norms; return what the counts say beyond the honest clients' part, `(N,)`: noise and canary clients."""
         unknown = self.count_noise() if canary_counts is None else self.count_noise() + canary_counts
         share = (self.counts + unknown) / self.clients + 0.5
         self.ratios *= torch.exp(-self.settings.rate * (share - self.settings.quantile))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
 from audit.engine.kept_memory import keep_freed_memory
+from audit.engine.measurements import export
 from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records
 from audit.engine.trial.model_source import ModelSource
@@ -99,7 +100,6 @@ class Federations:
         )
 
     def _planted(self) -> PlantedCanaries:
-        """Return the canaries: crafted updates, records of their own clients, or records among those of hosts."""
         if self.job.canaries.are_gradients:
             return CanaryClients(self.job, self.workers, self.served, self.clip_norm)
         if self.plan.hosts is None:
@@ -107,7 +107,6 @@ class Federations:
         return CanaryExamples(self.job, self.workers, self.served, self.plan.hosts)
 
     def _examples(self) -> float:
-        """Return how many passes over one record a federation comes to in expectation."""
         sizes = self.sizes[0] if self.plan.local.batch is None else np.minimum(self.sizes[0], self.plan.local.batch)
         return float(sizes.sum()) * self.plan.local.steps * self.job.steps * self.rate
 
@@ -156,10 +155,10 @@ class Federations:
             if (number + 1) % self.plan.cohorts:
                 continue
             if (number + 1) // self.plan.cohorts in self.job.checkpoints:
-                checkpoints.append(_export({**self.state, **self.workers.named(self.served)}))
+                checkpoints.append(export({**self.state, **self.workers.named(self.served)}))
             progress(count)
         return TrainedModels(
-            weights=_export({**self.state, **self.workers.named(self.served)}),
+            weights=export({**self.state, **self.workers.named(self.served)}),
             executed=measures.executed(
                 self.job.steps,
                 self._noisy_coordinates,
@@ -167,7 +166,7 @@ class Federations:
                 local=self.plan.noise == "local",
                 inner=0 if self.plan.local.private is None else self.workers.layout.parameters * self.plan.local.steps,
             ),
-            initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
+            initial=export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             checkpoints=tuple(checkpoints),
             extra={name: values.cpu().numpy() for name, values in signals.items()},
         )
@@ -219,15 +218,15 @@ class Federations:
         for part in self.workers.parts(len(client)):
             owner, read_number = (torch.from_numpy(numbers[part]).to(device) for numbers in (federation, client))
             longest = max(1, int(real[part].sum(2).max()))
-            client_updates = self.workers.updates(
+            moves, private = self.workers.updates(
                 self.served.index_select(0, owner),
                 torch.from_numpy(np.ascontiguousarray(rows[part, :, :longest])).to(device),
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
                 self._record_noise(number, federation[part], client[part]),
             )
-            if client_updates.private is not None:
-                measures.note_inside(owner, client_updates.private)
-            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, read_number))
+            if private is not None:
+                measures.note_inside(owner, private)
+            blocks = (values.split(CACHE_CLIENTS) for values in (moves, owner, read_number))
             for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
                 scaled = updates if self.clip_norms is None else self.clip_norms.take(updates, owners)
                 products, finite = self.clipped(scaled, self.weights[owners, numbers])
@@ -322,13 +321,8 @@ class Federations:
 
 
 def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return updates scaled to l2 norm `clip_norm` at most, times their weights, and which were finite `(k,)`.
-
-    Args:
-        updates: `(k, width)` whole updates; one with an entry that is not finite becomes zero.
-        clip_norm: None clips nothing.
-        weights: `(k,)`, at most 1.
-    """
+    """Return whole updates `(k, width)` scaled to l2 norm `clip_norm` at most (None clips nothing), times their weights `(k,)`,
+    and which were finite `(k,)`: one with an entry that is not becomes zero."""
     norms = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).to(updates.dtype)
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
@@ -336,7 +330,3 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     if not all_finite(norms):
         products[~finite] = 0  # a factor of 0 does not take out what is infinite
     return products, finite
-
-
-def _export(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

@@ -31,14 +31,12 @@ Clipping = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class RoundSight:
     """What there is to see of one round of every federation, for an adversary who knows all honest clients' updates.
 
-    Attributes:
-        residuals: by source, "sums" and "models": `(N, width)` what was released without what the adversary knows of it.
-        counts: `(N,)` what noisy counts of updates that are not clipped say beyond the honest clients' part; None without.
+    `counts` `(N,)` are what noisy counts of updates that are not clipped say beyond the honest clients' part; None without.
     """
 
     models: Tensor  # `(N, width)` models that clients were sent
     present: Tensor  # `(N, clients + canary clients)` who takes part
-    residuals: Mapping[str, Tensor]
+    residuals: Mapping[str, Tensor]  # of "sums" and "models": `(N, width)` what was released beyond what the adversary knows
     released: Tensor  # `(N, width)` the models after the round
     known_sum: Tensor  # `(N, width)` of the honest clients' updates
     update_noise: float  # noise multiplier of a single update as it arrives
@@ -63,14 +61,15 @@ class PlantedCanaries(Protocol):
     def clipped_alone(self, present: Tensor) -> Tensor | None:
         """Return what the only canary client of each federation adds to a count `(N,)`; None if there are none or several.
 
-        Several would move the clip norm of the clients, so they are not counted.
+        Several would move the clip norm of the clients, so they are not counted. Clip norms that move are audited by crafted
+        updates alone.
         """
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note honest clients' updates `(k, width)` as they enter the sum of federations `owner`."""
 
     def unknown(self) -> Tensor | None:
-        """Return the part `(N, width)` of the honest clients' sum that hangs on canaries: adversaries do not know it."""
+        """Return the part `(N, width)` of the honest clients' sum that hangs on canaries, which adversaries do not know."""
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
         """Return what parties see of each canary in this round `(N, m)`, by the names under which models keep it."""
@@ -94,7 +93,6 @@ class CanaryClients:
         self.uploads: Tensor | None = None
 
     def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the clients' own records, the same in all federations."""
         return same_rows(client_rows, len(self.included))
 
     def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
@@ -124,7 +122,6 @@ class CanaryClients:
         return raw
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
-        """Add the sum of the canary clients that take part and are in."""
         mask = present[:, -self.slots :] & self.included
         if self.uploads is None:
             norms = self.planted.add_sum(mask, self.clip_norm, total[:, : self.layout.width])
@@ -144,7 +141,6 @@ class CanaryClients:
         """Note nothing: no honest client's update hangs on a canary."""
 
     def unknown(self) -> Tensor | None:
-        """Return None: adversaries know every honest update."""
         return None
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
@@ -234,6 +230,4 @@ def streams(seeds: Sequence[Seed], name: str) -> list[torch.Generator]:
 
 def stream(seed: Seed) -> torch.Generator:
     """Return the generator of a seed."""
-    generator = torch.Generator()
-    generator.manual_seed(seed.integer())
-    return generator
+    return torch.Generator().manual_seed(seed.integer())

@@ -32,26 +32,12 @@ class PrivateSteps:
     largest: Tensor  # `(k,)` each client's largest clipped gradient, over the clip norm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LocalUpdates:
-    """What some clients come to in a round."""
-
-    moves: Tensor  # `(k, width)` how far each client's model moved, as a gradient: first minus last
-    private: PrivateSteps | None = None  # if their steps are DP-SGD
-
-
 class Workers:
     """A fixed number of slots in which clients of any federation train, all at once.
 
     A federation's model is one row: the trainable parameters as the engine lays them out, then the buffers that training moves
-    (statistics of BatchNorm). Both are what a client sends.
-
-    Args:
-        module: one model, in its modes of training.
-        state: of all federations, name to `(N, ...)`.
-        records: inputs and labels of the train split.
-        slots: clients at once.
-        local: their steps.
+    (statistics of BatchNorm). Both are what a client sends. `state` is that of all federations, name to `(N, ...)`, `records`
+    are inputs and labels of the train split, `slots` are clients at once.
 
     Raises:
         UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.
@@ -85,12 +71,7 @@ class Workers:
         self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
 
     def compile(self, module: nn.Module, examples: float) -> None:
-        """Leave local steps without noise to compiled code, if the settings ask for it and `module` is a chain.
-
-        Args:
-            module: one model.
-            examples: passes over one record that a federation comes to in expectation.
-        """
+        """Leave local steps without noise to compiled code, if the settings ask for it, as `client_steps` decides."""
         if self.local.private is None:
             self._compiled = client_steps(module, (self.inputs, self.labels), self.local.compile, examples)
 
@@ -130,8 +111,10 @@ class Workers:
             start += shape.numel()
         return parts
 
-    def updates(self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()) -> LocalUpdates:
-        """Return how far the models of `k` clients moved, for `k` up to `slots`.
+    def updates(
+        self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()
+    ) -> tuple[Tensor, PrivateSteps | None]:
+        """Return how far the models of `k` clients moved, as gradients `(k, width)`, for `k` up to `slots`; and their DP-SGD.
 
         Args:
             start: `(k, width)` models that the clients were sent.
@@ -142,14 +125,14 @@ class Workers:
         if self._compiled is not None:
             last = start.clone()
             self._compiled.descend(last, rows, real, self.local.learning_rate)
-            return LocalUpdates(moves=torch.sub(start, last, out=last))
+            return torch.sub(start, last, out=last), None
         count = len(start)
         models = self.crew(count)
         missing = len(models.flat) - count
         if missing:
             rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
         private = self._private_steps(start, streams)
-        buffers = models_state(models, self.moved)
+        buffers = models.state()
         models.flat[:count] = start[:, : self.layout.width]
         for name, part in self._parts(start).items():
             buffers[name][:count] = part.reshape(count, *self.buffers[name])
@@ -165,7 +148,7 @@ class Workers:
             else:
                 models.flat.sub_(self._private_gradient(models, batch, private), alpha=self.local.learning_rate)
         parts = [models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)]
-        return LocalUpdates(moves=start - (torch.cat(parts, dim=1) if self.moved else parts[0]), private=private)
+        return start - (torch.cat(parts, dim=1) if self.moved else parts[0]), private
 
     def _private_steps(self, start: Tensor, streams: Sequence[torch.Generator]) -> PrivateSteps | None:
         """Return DP-SGD of clients that start from those models, before the first step; None if clients add no noise."""
@@ -198,9 +181,7 @@ class Workers:
     def gradients(self, start: Tensor, records: Tensor) -> Tensor:
         """Return the gradient of one record's loss at each model, as wide as an update `(k, width)`, for `k` up to `slots`.
 
-        Args:
-            start: `(k, width)` models.
-            records: `(k,)` rows of the records.
+        `start` are models `(k, width)`, `records` the rows of their records `(k,)`.
         """
         count = len(start)
         models = self.crew(count)
@@ -221,12 +202,6 @@ class Workers:
         real = torch.arange(slots, device=records.device) < len(records)
         numbers = torch.cat([records, records.new_zeros(slots - len(records))])
         return Rows(inputs=self.inputs[numbers], labels=self.labels[numbers], mask=real.unsqueeze(1))
-
-
-def models_state(models: Gradients, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return those of the models' tensors, as they are."""
-    state = models.state()
-    return {name: state[name] for name in names}
 
 
 def _moved_buffers(module: nn.Module, inputs: Tensor) -> tuple[str, ...]:

@@ -17,12 +17,8 @@ class ReleasedSums:
     """What each released model says of its round's sum, whatever the server says of it.
 
     After plain and momentum steps the sum follows from two models. After others it does so in exact arithmetic alone: then the
-    step is taken again from the sum that the server states, and one that gives another model is refused.
-
-    Args:
-        job: with the server's optimiser.
-        rounds: of the training.
-        denominator: by which a sum is divided before it moves the model, a public constant.
+    step is taken again from the sum that the server states, and one that gives another model is refused. A sum is divided by
+    `denominator`, a public constant, before it moves the model.
     """
 
     def __init__(self, job: TrainingJob, rounds: int, denominator: float) -> None:
@@ -54,11 +50,7 @@ class ReleasedSums:
 class RoundMeasures:
     """What was done in each round of N federations, for the checks of the execution.
 
-    Args:
-        participants: `(N, steps)` how many took part in each step of the accounting.
-        replies: `(N, rounds)` honest clients with updates that arrive.
-        clip_norm: of a whole update, None without a clip.
-        like: `(N, width)` models.
+    `participants` `(N, steps)` took part in each step of the accounting; of the honest ones `replies` `(N, rounds)` arrive.
     """
 
     def __init__(self, participants: Array, replies: Array, clip_norm: float | None, like: Tensor) -> None:

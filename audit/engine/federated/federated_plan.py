@@ -50,11 +50,7 @@ class LocalTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPlan:
-    """How a federation works.
-
-    Attributes:
-        example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
-    """
+    """How a federation works."""
 
     clients: int  # a public constant
     noise: str = "central"  # "none", "central", "local", "distributed" or "records" (in each client's own steps)
@@ -65,19 +61,14 @@ class RoundPlan:
     split: str = "dirichlet"  # of the records over the clients: "uniform", "dirichlet", or "column" of the data
     concentration: float = 0.3  # of the Dirichlet law
     split_seed: int = 0  # of the split
-    example_cap: int | None = None
+    example_cap: int | None = None  # a public number: clients' weights are their records over it, at most 1; None for all 1
     slots: int = 64  # clients trained at once
     hosts: int | None = None  # clients that hold canary examples among their records; None if canaries are clients
     adaptive: ClipQuantile | None = None  # how the clip norm moves; None if it stays
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
-    """Return the rows of the train split that each client holds: the same for all federations of an audit.
-
-    Raises:
-        ConfigError: no split of that name.
-        DataError: too few records.
-    """
+    """Return the rows of the train split that each client holds, the same for all federations; `DataError` if they are few."""
     generator = seed.child("clients").numpy()
     if kind == "uniform":
         return clients.uniform(len(dataset.train), count, generator)
@@ -89,13 +80,7 @@ def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: S
 
 
 def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Return positions among each client's records `(k, steps, rows)` and which of them are real, bool.
-
-    Args:
-        sizes: `(k,)` records of each client.
-        local: steps and batch.
-        generator: of the draws; unused if a step takes all records.
-    """
+    """Return positions among each client's records `(k, steps, rows)`, of which it has `sizes` `(k,)`, and which are real."""
     longest = int(sizes.max())
     real = np.arange(longest) < sizes[:, None]
     shape = (len(sizes), local.steps, longest)

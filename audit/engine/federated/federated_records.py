@@ -19,13 +19,7 @@ class RecordSight:
     """What an adversary reads off a round for each canary that is a record, of federations that train together.
 
     It looks at the cosine between the record's gradient, at the model that clients were sent, and its view; and at how far
-    the record's loss falls by it.
-
-    Args:
-        job: with the records.
-        workers: that compute gradients and losses.
-        like: `(N, width)` models.
-        senders: `(m,)` which of the watched clients holds each record.
+    the record's loss falls by it. `senders` `(m,)` says which of the watched clients holds each record.
 
     Raises:
         UnsupportedMechanism: a model that keeps statistics of its batches, so that no record has a separate gradient.
@@ -51,9 +45,7 @@ class RecordSight:
     def observe(self, sight: RoundSight, present: Tensor) -> dict[str, Tensor]:
         """Return cosines of each record's gradient with what is seen, 0 if nothing is, and the falls of its loss.
 
-        Args:
-            sight: of the round.
-            present: `(N, watched clients)` which of them take part.
+        `present` `(N, watched clients)` says which of them take part.
         """
         vectors = {source: residual.unsqueeze(1) for source, residual in sight.residuals.items() if source in self.sources}
         if "updates" in self.sources:
@@ -94,11 +86,7 @@ class RecordSight:
 class CanaryExamples:
     """Records as canaries among those of the first `hosts` clients, dealt out in turn; a coin decides whether each is held.
 
-    The adversary knows all other clients' updates, and of a host its message.
-
-    Raises:
-        ConfigError: more hosts than clients.
-        UnsupportedMechanism: a model in which one example has no separate gradient.
+    The adversary knows all other clients' updates, and of a host its message. More hosts than clients are a `ConfigError`.
     """
 
     slots = 0
@@ -110,7 +98,6 @@ class CanaryExamples:
         self.sight = RecordSight(job, workers, like, self.owners)
 
     def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the records of each client of each federation, the hosts' with the canaries that are in."""
         if self.hosts > len(client_rows):
             raise ConfigError(f"hosts is {self.hosts} of {len(client_rows)} clients; expected at most as many")
         numbers = self.first + np.arange(len(self.owners))
@@ -126,25 +113,20 @@ class CanaryExamples:
         """Do nothing: no client is a canary."""
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
-        """Return None: canaries are in the honest clients' updates."""
-        self.sight.updates.zero_()
+        self.sight.updates.zero_()  # canaries are in the honest clients' updates
         return None
 
     def clipped_alone(self, present: Tensor) -> Tensor | None:
-        """Return None: clip norms that move are audited by crafted updates."""
         return None
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
-        """Keep the hosts' updates."""
         of_hosts = client < self.sight.updates.shape[1]
         self.sight.updates[owner[of_hosts], client[of_hosts]] = updates[of_hosts]
 
     def unknown(self) -> Tensor | None:
-        """Return the sum of the hosts' updates."""
         return self.sight.updates.sum(1)
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
-        """Return what parties see of each example."""
         return self.sight.observe(sight, sight.present[:, : self.sight.updates.shape[1]])
 
 
@@ -153,15 +135,7 @@ class RecordClients:
 
     They do their worst within their conduct: they multiply their update and claim many records, through the same clipping and
     weighting as all others. A free rider sends the last released step back, whatever its coin: that decides only whether it
-    holds its record.
-
-    Args:
-        job: with the records, after groups were laid out one after the other.
-        workers: in which they train.
-        served: `(N, width)` the models that clients are sent, as they move on.
-
-    Raises:
-        UnsupportedMechanism: a model in which one record has no separate gradient.
+    holds its record. `served` `(N, width)` are the models that clients are sent, as they move on.
     """
 
     def __init__(self, job: TrainingJob, workers: Workers, served: Tensor) -> None:
@@ -174,16 +148,13 @@ class RecordClients:
         self.previous = served.clone()
 
     def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the clients' own records, the same in all federations."""
         return same_rows(client_rows, len(self.included))
 
     def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
-        """Keep the clipping and the weight of a client that claims many records."""
         self.clip = clip
         self.weight = client_weights(torch.tensor([float(OVERWEIGHT * most_records)], device=self.served.device))
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
-        """Add the sum of the updates of those that send; return the largest norm."""
         updates = self.sight.updates.zero_()
         senders = present[:, -self.slots :]
         if self.behaviour.trains:
@@ -203,21 +174,18 @@ class RecordClients:
         if not self.behaviour.trains:
             return (self.previous - self.served)[federation]
         rows = (self.sight.first + client).view(-1, 1, 1).expand(-1, self.workers.local.steps, 1)
-        return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool)).moves
+        return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool))[0]
 
     def clipped_alone(self, present: Tensor) -> Tensor | None:
-        """Return None: clip norms that move are audited by crafted updates."""
         return None
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note nothing: no honest client's update hangs on a canary."""
 
     def unknown(self) -> Tensor | None:
-        """Return None: adversaries know every honest update."""
         return None
 
     def observe(self, sight: RoundSight) -> dict[str, Tensor]:
-        """Return what parties see of each client's record."""
         return self.sight.observe(sight, sight.present[:, -self.slots :])
 
 

@@ -23,10 +23,9 @@ class FederatedServer(Protocol):
         """Take the model before the first round, `(d,)` float32."""
 
     def receive(self, updates: Array) -> None:
-        """Take updates of clients in this round, before any clip; called several times a round.
+        """Take updates of clients in this round `(k, d)` float32, a client's model minus the one it was sent, before any clip.
 
-        Args:
-            updates: `(k, d)` float32, a client's model minus the one it was sent.
+        Called several times a round.
         """
 
     def release(self) -> Array:
@@ -77,11 +76,7 @@ class ForeignFederations(Federations):
         return torch.zeros_like(self.served)
 
     def move(self, release: Tensor, total: Tensor) -> None:
-        """Take the models that the servers release.
-
-        Raises:
-            ObservationError: one is of another shape.
-        """
+        """Take the models that the servers release; `ObservationError` for one of another shape."""
         for index, server in enumerate(self.servers):
             model = np.asarray(server.release(), dtype=np.float32)
             if model.shape != (len(self.columns),):

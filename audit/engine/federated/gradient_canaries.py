@@ -18,9 +18,7 @@ class PlantedGradients:
     """
 
     def __init__(self, canaries: Canaries, layout: Layout, like: Tensor, scale: float) -> None:
-        self.count = len(canaries)
-        self.scale = scale
-        columns = layout.columns()
+        self.count, self.scale, columns = len(canaries), scale, layout.columns()
         self.coordinates: Tensor | None = None
         self.directions: Tensor | None = None
         payload = canaries.payload

@@ -21,14 +21,7 @@ def covers(plain: nn.MultiheadAttention) -> bool:
 
 
 class AttentionLayer(ParameterOwner):
-    """Self-attention of N models. One sequence asked about another is refused as `UncoveredUse`.
-
-    Args:
-        plain: the layer of one model, which must be `covers`-ed.
-        tape: of the ensemble.
-        values: name of a parameter within `plain` to `(N, ...)`.
-        slots: the same for the trainable ones.
-    """
+    """Self-attention of N models, for a layer that is `covers`-ed. One sequence asked about another is an `UncoveredUse`."""
 
     in_proj_bias = None  # tells torch's encoder layers to call this layer in their own place fused kernel
 
@@ -64,10 +57,9 @@ class AttentionLayer(ParameterOwner):
             scores = scores + _additive_mask(key_padding_mask, scores.dtype)[:, None, None]
         weights = torch.softmax(scores, dim=-1)
         context = self.out_proj((weights @ parts[2]).transpose(1, 2).flatten(2))
-        attention = None
-        if need_weights:
-            attention = weights.mean(1) if average_attn_weights else weights
-        return context, attention
+        if not need_weights:
+            return context, None
+        return context, weights.mean(1) if average_attn_weights else weights
 
 
 def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -100,9 +100,8 @@ class BareValue(Tensor):
     def broadcast_for(self, operand: object) -> Tensor:
         """Return the values for an operation with `operand`: of as many axes as activations have, else as they are.
 
-        Raises:
-            UncoveredUse: it has as many axes, but neither a row per record nor one for all; in a batch of as many records as
-                it has rows, it would be taken for activations.
+        `UncoveredUse` if it has as many axes, but neither a row per record nor one for all; in a batch of as many records as it
+        has rows, it would be taken for activations.
         """
         plain = self.as_subclass(Tensor)
         if type(operand) is not Tensor or operand.dim() <= len(self.record_shape):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,30 +22,17 @@ _MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: d
 _FEW_POSITIONS = 16
 
 
-class _PatchProduct(torch.autograd.Function):
-    """`ImageProducts.product`, differentiable in the images before their padding."""
+class _Product(torch.autograd.Function):
+    """What `product` makes of the patches of images, differentiable by `back` in the images before their padding."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, padded_images: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
-        ctx.layer = layer
-        return layer.product(padded_images, bias)
+    def forward(ctx: Any, images: Tensor, product: Callable[[], Tensor], back: Callable[[Tensor], Tensor]) -> Tensor:  # type: ignore[override]
+        ctx.back = back
+        return product()
 
     @staticmethod
-    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        return ctx.layer.back(signal), None, None, None
-
-
-class _RowProduct(torch.autograd.Function):
-    """Patches of all images of a model as rows, `(N, rows, columns)`, times its weight; differentiable in the images."""
-
-    @staticmethod
-    def forward(ctx: Any, inputs: Tensor, patches: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
-        ctx.layer = layer
-        return rowwise(patches, layer.weight.squeeze(1), bias)
-
-    @staticmethod
-    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        return ctx.layer.pull_rows_back(signal), None, None, None
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+        return ctx.back(signal), None, None
 
 
 class ConvLayer(MatrixLayer):
@@ -85,12 +72,12 @@ class ConvLayer(MatrixLayer):
             patches = (
                 self.geometry.patches(padded_images, positions_first=True).unflatten(0, (self.tape.models, -1)).flatten(1, 2)
             )
-            rows = _RowProduct.apply(inputs, patches, self.bias_factor(), arithmetic)
+            weight, bias = arithmetic.weight.squeeze(1), self.bias_factor()
+            rows = _Product.apply(inputs, lambda: rowwise(patches, weight, bias), arithmetic.pull_rows_back)
             rows = self.tape.record(self, patches, rows) if self.slots else rows
             return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
-        product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias_factor(), arithmetic).unflatten(
-            0, (self.tape.models, -1)
-        )
+        images = _Product.apply(inputs, lambda: arithmetic.product(padded_images, self.bias_factor()), arithmetic.back)
+        product: Tensor = images.unflatten(0, (self.tape.models, -1))
         if self.slots:
             product = self.tape.record(self, padded_images.unflatten(0, (self.tape.models, -1)), product)
         return product.view(-1, self.outputs, out_h, out_w)

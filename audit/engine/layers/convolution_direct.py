@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from audit.engine.layers.convolution_examples import batch_size, example_gradients, gram, takes_gram
 from audit.engine.layers.convolution_patches import Geometry, read_geometry
-from audit.engine.layers.gram_norms import gram_squares
+from audit.engine.layers.gram_norms import gram_squares, join_squares
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -64,15 +64,12 @@ class DirectConvLayer(EnsembleLayer):
     def _squares_by_grams(self, use: Use, signal: Tensor) -> tuple[Tensor, Tensor | None]:
         """`(N * rows,)` squared norms, and where they are lost in rounding."""
         bias, batch = 1.0 if "bias" in self.slots else 0.0, batch_size(self.geometry, use.inputs, signal[0, 0].numel(), 1)
-        parts, losses = [], []
+        parts = []
         for start in range(0, len(signal), batch):
             slopes = signal[start : start + batch].flatten(2)
             of_inputs = gram(self.geometry, use.inputs[start : start + batch])
-            squares, cancellation = gram_squares(of_inputs + bias, torch.bmm(slopes.transpose(1, 2), slopes))
-            parts.append(squares)
-            losses.append(torch.zeros_like(squares, dtype=torch.bool) if cancellation is None else cancellation)
-        mask = torch.cat(losses)
-        return torch.cat(parts), mask if bool(mask.any()) else None
+            parts.append(gram_squares(of_inputs + bias, torch.bmm(slopes.transpose(1, 2), slopes)))
+        return join_squares(parts)
 
     def _squares_by_gradients(self, use: Use, signal: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
         """`(N * rows,)` squared norms, and where they are lost in rounding; gradients are kept if they are few numbers."""

@@ -16,13 +16,8 @@ _PATCH_NUMBERS = 1 << 21
 def example_gradients(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: int) -> Tensor:
     """Return each example's gradient of the weight, `(rows, outputs, channels, *kernel)`.
 
-    If images are large, by library convolutions in which every example is a group; else by products with patches.
-
-    Args:
-        geometry: of the convolution.
-        inputs: `(rows * copies, channels, h, w)`.
-        signal: `(rows * copies, outputs, ...)`.
-        rows: examples.
+    Inputs are `(rows * copies, channels, h, w)`, the signal `(rows * copies, outputs, ...)`. If images are large, by library
+    convolutions in which every example is a group; else by products with patches.
     """
     channels, outputs, positions = inputs.shape[1], signal.shape[1], signal.shape[2] * signal.shape[3]
     full = channels % _GROUPED_CHANNELS == 0 and outputs % _GROUPED_CHANNELS == 0

@@ -14,7 +14,7 @@ from torch.nn.grad import conv2d_input
 from audit.engine.alignment import ALIGNMENT
 from audit.engine.device import on_device
 from audit.engine.layers.batched_matmul import steady_bmm
-from audit.engine.layers.gram_norms import ghost_squares
+from audit.engine.layers.gram_norms import ghost_squares, join_squares
 
 # numbers of patches to compute at a time: as the cache holds, and 1 GB on a device
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
@@ -129,10 +129,7 @@ class ImageProducts:
     positions: int
 
     def blocks(self, images: int) -> Iterator[tuple[slice, slice]]:
-        """Parts of `images` images, and the models whose images they are.
-
-        A part is some of one model's images, a multiple of 16, or all images of some models.
-        """
+        """Parts of so many images, some of one model's, a multiple of 16, or all of some models; and which models these are."""
         models, groups, _, columns = self.weight.shape
         images_per_model = images // models
         numbers = groups * columns * self.positions
@@ -225,11 +222,9 @@ class ImageProducts:
 
     def ghost_norms(self, padded_images: Tensor, signal: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
         """`(images,)` squared norms by Gram matrices of one group, and where they are lost in rounding; see `ghost_squares`."""
-        squares_parts, cancellations = [], []
-        for part, _ in self.blocks(padded_images.shape[0]):
-            squares, cancellation = ghost_squares(
-                self.patches(padded_images[part]).transpose(1, 2), signal[part].transpose(1, 2), bias
-            )
-            squares_parts.append(squares)
-            cancellations.append(torch.zeros_like(squares, dtype=torch.bool) if cancellation is None else cancellation)
-        return torch.cat(squares_parts), torch.cat(cancellations) if any(bool(mask.any()) for mask in cancellations) else None
+        return join_squares(
+            [
+                ghost_squares(self.patches(padded_images[part]).transpose(1, 2), signal[part].transpose(1, 2), bias)
+                for part, _ in self.blocks(padded_images.shape[0])
+            ]
+        )

@@ -1,5 +1,7 @@
 """Norms of sums of outer products by Gram matrices, and where single precision loses them."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -13,13 +15,9 @@ CANCELLATION = 2.0**-8  # share of a sum's terms that has to be left of it for s
 def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
     """Squared norms `(n,)` of the gradients `signals.T @ inputs`, and where they are lost in rounding, or None if nowhere.
 
-    Gram matrices add P^2 numbers with sizes that add up to at most `(sum |input| |signal|)^2` over the P positions. If inputs
-    are large and alike and signals oppose, what is left of them is small, and rounding of single precision is not.
-
-    Args:
-        inputs: `(n, P, columns)`.
-        signals: `(n, P, outputs)`.
-        bias: 1 if a bias takes part, else 0.
+    Gram matrices of inputs `(n, P, columns)` and signals `(n, P, outputs)` add P^2 numbers with sizes that add up to at most
+    `(sum |input| |signal|)^2` over the P positions. If inputs are large and alike and signals oppose, what is left of them is
+    small, and rounding of single precision is not. `bias` is 1 if one takes part, else 0.
     """
     if on_device(inputs):
         # no look at numbers in between: double precision has room for what cancels, and a norm is larger by what the sum, in
@@ -39,6 +37,15 @@ def gram_squares(gram: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor | None]:
         return squares, None
     cancellation = squares < CANCELLATION * sizes
     return squares, cancellation if bool(cancellation.any()) else None
+
+
+def join_squares(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """Return what `ghost_squares` says of several parts as one."""
+    squares = torch.cat([part for part, _ in parts])
+    if all(cancellation is None for _, cancellation in parts):
+        return squares, None
+    masks = [torch.zeros_like(part, dtype=torch.bool) if mask is None else mask for part, mask in parts]
+    return squares, torch.cat(masks)
 
 
 def _sizes(gram: Tensor, slopes: Tensor) -> Tensor:

@@ -73,23 +73,19 @@ class Cancellation:
 class Tape:
     """The uses of the layers in one forward pass, in order; nothing is recorded while `active` is false.
 
-    `batch` is the number of rows of all models in the pass.
-
-    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
-    layers that draw random numbers those of a step, and is set before it; what dropout multiplies with is kept in `factors`
-    if it is needed again. `products` is the type in which layers multiply, None if it is that of the parameters; float32 means
-    that a GPU may read eleven bits of each number. `on_gpu`: products are made there.
+    `products` is the type in which layers multiply, None if it is that of the parameters; float32 means that a GPU may read
+    eleven bits of each number.
     """
 
     models: int
-    batch: int = 0
+    batch: int = 0  # rows of all models in the pass
     uses: list[Use] = field(default_factory=list)
     active: bool = False
-    numbers: int = 0
-    draws: DropoutDraws | None = None
-    factors: list[Tensor] | None = None
+    numbers: int = 0  # that the recorded uses hold: inputs, outputs and kept gradients
+    draws: DropoutDraws | None = None  # of layers that draw random numbers, set before each step
+    factors: list[Tensor] | None = None  # what dropout multiplies with, kept if it is needed again
     products: torch.dtype | None = None
-    on_gpu: bool = False
+    on_gpu: bool = False  # products are made there
 
     def factor(self, values: Tensor) -> Tensor:
         """`values`, about to be multiplied, in the type of the products."""

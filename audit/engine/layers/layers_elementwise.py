@@ -81,18 +81,13 @@ class SlopeLayer(ScaleLayer):
 
 
 class LookupLayer(EnsembleLayer):
-    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm.
-
-    Attributes:
-        shared: one lookup serves all records, as of positions `(positions,)`.
-        lengths: those of the lookups so far, while it is found out whether they are shared; None from then on.
-    """
+    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm."""
 
     def __init__(self, plain: nn.Embedding, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
         self.padding = plain.padding_idx
-        self.shared = False
-        self.lengths: list[int] | None = None
+        self.shared = False  # one lookup serves all records, as of positions `(positions,)`
+        self.lengths: list[int] | None = None  # of the lookups so far, while it is found out whether they are shared
 
     def forward(self, inputs: Tensor) -> Tensor:
         table = self.values["weight"]
@@ -189,8 +184,7 @@ class DropoutLayer(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or self.rate == 0.0:
             return inputs
-        rows = len(inputs) // self.tape.models
-        shape = (rows, *inputs.shape[1:])
+        shape = (len(inputs) // self.tape.models, *inputs.shape[1:])
         if self.whole:
             shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
         if self.tape.draws is None:

@@ -34,9 +34,7 @@ class ParameterFacts(Tensor):
 class ParameterOwner(nn.Module):
     """A layer of N models. Asked for a parameter by its name in one model, it gives the parameter's facts.
 
-    Args:
-        values: name of a parameter within the layer to `(N, ...)`.
-        slots: of the trainable ones.
+    `values` is name within the layer to `(N, ...)`, `slots` the same of the trainable ones.
     """
 
     def __init__(self, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:

@@ -20,14 +20,7 @@ def covers(plain: nn.RNNBase) -> bool:
 
 
 class RecurrentLayer(ParameterOwner):
-    """A recurrent layer of N models over sequences of one length. Packed sequences are refused as `UncoveredUse`.
-
-    Args:
-        plain: the layer of one model, which must be `covers`-ed.
-        tape: of the ensemble.
-        values: name of a parameter within `plain` to `(N, ...)`.
-        slots: the same for the trainable ones.
-    """
+    """A recurrent layer of N models over sequences of one length, for one that is `covers`-ed; not for packed sequences."""
 
     def __init__(self, plain: nn.RNNBase, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(values, slots)

@@ -16,13 +16,7 @@ class RowSelection(OperationScope):
     """A scope that sees operations which pick or sort rows of a batch by values, as experts do that compute their own tokens.
 
     Layers for several models take as many rows of each. A trial in which all rows were picked, or as many of each model by
-    chance, would not show that others are not.
-
-    Args:
-        rows: of all models.
-
-    Attributes:
-        operations: names of those seen.
+    chance, would not show that others are not. `rows` are those of all models, `operations` the names of those seen.
     """
 
     def __init__(self, rows: int) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from audit.engine.device import switched
+
 _LOST_BITS = (1 << 13) - 1  # bits of a number in single precision that the units do not read
 
 
@@ -31,14 +33,8 @@ def short_kernels(*, active: bool) -> Iterator[None]:
     by_name = hasattr(matmul, "fp32_precision")  # from torch 2.9 on
     places = [matmul, convolutions.conv] if by_name else [matmul, convolutions]
     name, value = ("fp32_precision", "tf32") if by_name else ("allow_tf32", True)
-    earlier = [getattr(place, name) for place in places]
-    try:
-        for place in places:
-            setattr(place, name, value)
+    with switched([(place, name, value) for place in places]):
         yield
-    finally:
-        for place, old in zip(places, earlier, strict=True):
-            setattr(place, name, old)
 
 
 def round_to_eleven_bits(values: Tensor) -> Tensor:
