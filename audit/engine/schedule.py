@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -33,10 +33,10 @@ from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import Law
 from audit.engine.trial.architecture_key import architecture_key
-from audit.engine.trial.examine import Behaviour, Probe
+from audit.engine.trial.examine import Behaviour, Probe, examine
 from audit.engine.trial.frozen_features import Split
 from audit.engine.trial.model_source import ModelSource
-from audit.engine.trial.model_trial import KeptTrials, Trial, try_out, try_paths
+from audit.engine.trial.model_trial import KeptTrials, Trial, try_paths
 from audit.engine.trial.own_augmentation import examine_augmentation, load_augmentation
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ def _separate_trials(job: TrainingJob, source: ModelSource) -> Trial:
     """Return what any of the models does that are not one another with exchanged weights; each is tried out alone."""
     probe, private = _probe(job), job.noisy is not None
     with plugins.foreign_code("the models or their loss, tried out before the training", whole=False):
-        trials = [try_out(source.make(model), probe, private=private).behaviour for model in range(len(job.seeds))]
+        trials = [examine(source.make(model), probe, private=private) for model in range(len(job.seeds))]
     behaviour = Behaviour(
         draws=tuple(sorted({name for trial in trials for name in trial.draws})),
         stateful=tuple(sorted({name for trial in trials for name in trial.stateful})),
@@ -213,7 +213,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     def trial(whole: bool) -> Trial:
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
             if compiled or settings.sequential:
-                return replace(try_out(module, probe, private=private), sequential=not compiled)
+                return Trial(behaviour=examine(module, probe, private=private), sequential=not compiled)
             return try_paths(module, probe, place, private=private, counterpart=counterpart, whole=whole)
 
     usual = probe.loss == USUAL

@@ -97,17 +97,13 @@ def _host_streams(seed: Seed) -> Iterator[None]:
 def starting(
     spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
 ) -> nn.Module:
-    """The model that training starts from: `initialise_model`, with the weights of `start` if they are given.
-
-    Raises:
-        ConfigError: `start` is of another model.
-    """
+    """The model that training starts from: `initialise_model`, with the weights of `start`, which must be of such a model."""
     module = initialise_model(spec, input_shape, classes, seed)
     if start is None:
         return module
-    tensors = dict(module.named_parameters()) | dict(module.named_buffers())  # also buffers that `state_dict` leaves out
+    own = tensors(module)
     shapes = {name: tuple(np.shape(value)) for name, value in start.items()}
-    own_shapes = {name: tuple(value.shape) for name, value in tensors.items()}
+    own_shapes = {name: tuple(value.shape) for name, value in own.items()}
     strange = next((name for name in {**own_shapes, **shapes} if own_shapes.get(name) != shapes.get(name)), None)
     if strange is not None:
         raise ConfigError(
@@ -116,8 +112,13 @@ def starting(
         )
     with torch.no_grad():
         for name, value in start.items():
-            tensors[name].copy_(torch.from_numpy(np.array(value)))
+            own[name].copy_(torch.from_numpy(np.array(value)))
     return module
+
+
+def tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, with those buffers that `state_dict` leaves out."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
 @contextmanager
@@ -141,11 +142,7 @@ def is_stream_scoped() -> bool:
 
 
 def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> int:
-    """The number of trainable parameters of the model that `build` gives.
-
-    >>> parameter_count({"kind": "logistic"}, (64,), 10)
-    650
-    """
+    """The number of trainable parameters of the model that `build` gives."""
     return sum(tensor_sizes(spec, input_shape, classes))
 
 

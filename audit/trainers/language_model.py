@@ -117,10 +117,9 @@ class LanguageModelTrainer:
                 with one_precision(device):
                     executions.append(training.run(learners, progress))
             last.append(learners.flat.clone())
-        text_model = learners if isinstance(learners, TextModel) else learners.text_model
         execution = _join(executions) if executions else None
         flats = torch.cat(last), torch.cat(first)
-        return TextModels(text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
+        return TextModels(learners.text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
 
     def _learners(self, job: TrainingJob) -> Iterator[tuple[tuple[int, ...], AdapterModels | TextModel]]:
         """Yield numbers of models that are trained together and their initial state: all adapters, or one model at a time."""

@@ -16,13 +16,14 @@ from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.federated.gradient_canaries import PlantedGradients
 from audit.engine.losses import USUAL
+from audit.engine.measurements import export
 from audit.engine.optimizing import PlainOptimizer, build_optimizer
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
 from audit.engine.trial.model_source import ModelSource
-from audit.models.build import refuse_mixing_layers
+from audit.models.build import refuse_mixing_layers, tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +97,12 @@ class _SingleModel:
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=mechanism.sample_rate)
         self.wrapped_module = wrap(self.module)
         self.trained_parameters = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
-        generator = torch.Generator(device=self.device)
-        generator.manual_seed(self.seed.child("noise").integer())
         self.optimizer = optimizer(
             _plain_optimizer(job, self.trained_parameters),
             noise_multiplier=mechanism.noise_multiplier,
             max_grad_norm=mechanism.clip_norm,
             expected_batch_size=self.law.mean,
-            generator=generator,
+            generator=torch.Generator(device=self.device).manual_seed(self.seed.child("noise").integer()),
         )
         flat = torch.zeros(1, self.layout.width, device=self.device)
         self.planted = (
@@ -126,11 +125,8 @@ class _SingleModel:
             sizes[0, step] = len(batch) + int(canary_mask.sum())
             with plugins.foreign_code(f"step {step + 1} of a training", whole=False):
                 norms = self._example_gradients(torch.from_numpy(batch).to(self.device), canary_mask)
-            largest = (
-                max(largest, float((norms / self.mechanism.clip_norm).clamp(max=1.0).nan_to_num().amax()))
-                if len(norms)
-                else largest
-            )
+            if len(norms):
+                largest = max(largest, float((norms / self.mechanism.clip_norm).clamp(max=1.0).nan_to_num().amax()))
             non_finite += int((~norms.isfinite()).sum())
             noise = self._update()
             squares += float(noise.double().square().sum())
@@ -168,9 +164,7 @@ class _SingleModel:
             USUAL.values(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
         rows = torch.zeros(int(canary_mask.sum()), self.layout.width, device=self.device)
         if self.planted is not None:
-            one_hot = torch.eye(len(canary_mask), dtype=torch.bool, device=self.device)[
-                torch.from_numpy(canary_mask).to(self.device)
-            ]
+            one_hot = torch.from_numpy(np.eye(len(canary_mask), dtype=bool)[canary_mask]).to(self.device)
             self.planted.add_sum(one_hot, self.mechanism.clip_norm, rows)
         squares = torch.zeros(len(batch) + len(rows), device=self.device)
         for parameter, slot in zip(self.trained_parameters, self.layout.slots, strict=True):
@@ -193,8 +187,7 @@ class _SingleModel:
         return noise
 
     def _export(self) -> dict[str, np.ndarray]:
-        table = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
-        return {name: value.detach().cpu().numpy().copy()[None] for name, value in table.items()}
+        return {name: value[None] for name, value in export(tensors(self.module)).items()}
 
 
 def _plain_optimizer(job: TrainingJob, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

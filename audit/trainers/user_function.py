@@ -13,10 +13,11 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob, text_rows
 from audit.engine.device import find_device
+from audit.engine.measurements import export
 from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
 from audit.engine.trial.model_source import ModelSource
-from audit.models.build import seeded_stream
+from audit.models.build import seeded_stream, tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class UserFunction:
                 "trainer 'user_function' shows the final model alone; use canaries that are records, with access "
                 "label_only, final_model or final_weights"
             )
-        function = self._load()
+        function: Callable[..., Any] = plugins.foreign(self.function, "user_function")
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)
         states, own_modules, source = [], [], ModelSource.of(job)
@@ -92,24 +93,15 @@ class UserFunction:
         )
         return Ensemble(job, models)
 
-    def _load(self) -> Callable[..., Any]:
-        function: Callable[..., Any] = plugins.foreign(self.function, "user_function")
-        return function
-
 
 def _state(result: Any, module: nn.Module, name: str) -> dict[str, Array]:
     if not isinstance(result, nn.Module):
         raise ConfigError(f"user_function '{name}' returned {type(result).__name__}; expected a torch.nn.Module, or None")
-    state = {key: value.detach().cpu().numpy().copy() for key, value in _tensors(result).items()}
-    shapes = {key: tuple(value.shape) for key, value in _tensors(module).items()}
+    state = export(tensors(result))
+    shapes = {key: tuple(value.shape) for key, value in tensors(module).items()}
     if {key: value.shape for key, value in state.items()} != shapes:
         raise ConfigError(f"user_function '{name}' returned a model with other parameters than the config's model")
     return state
-
-
-def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by name, with those buffers that `state_dict` leaves out."""
-    return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
 PLUGIN = UserFunction

@@ -226,17 +226,17 @@ def test_what_the_trainer_does_not_do_is_refused() -> None:
 def test_a_training_that_moves_nothing_is_an_error() -> None:
     model = text_model()
     with pytest.raises(ExecutionMismatch, match="moved no parameter"):
-        model.refuse_inert(model.flat[0].clone(), model.frozen_digest())
+        model.refuse_inert(model.flat, model.flat[0].clone(), model.frozen_digest())
 
 
 def test_frozen_weights_that_move_are_an_error() -> None:
     model = text_model(*CASES["gpt2-adapter"])
     digest, initial = model.frozen_digest(), model.flat[0].clone()
     model.flat.add_(1.0)
-    model.refuse_inert(initial, digest)
+    model.refuse_inert(model.flat, initial, digest)
     next(value for value in model.module.parameters() if not value.requires_grad).data.add_(1e-3)
     with pytest.raises(ExecutionMismatch, match="frozen"):
-        model.refuse_inert(initial, digest)
+        model.refuse_inert(model.flat, initial, digest)
 
 
 @pytest.mark.parametrize("model", [GPT2, LLAMA])

@@ -15,6 +15,7 @@ from audit.core.seeds import Seed
 from audit.engine.device import on_device
 from audit.engine.losses import USUAL, RecordLoss
 from audit.engine.parameter_layout import Layout
+from audit.models.build import tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +133,7 @@ def stacked_state(modules: list[nn.Module], dtype: torch.dtype, device: torch.de
 
     Each model's values start at a multiple of 64 bytes: products order their sums by the alignment of their operands.
     """
-    tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
+    tables = [tensors(module) for module in modules]
     columns = {}
     for name, value in tables[0].items():
         kind = dtype if value.is_floating_point() else value.dtype

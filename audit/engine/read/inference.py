@@ -30,11 +30,9 @@ def batched_logits(
     fixed_dtype: bool = False,
     dtype: torch.dtype | None = None,
 ) -> Array:
-    """Return what `call` gives for `inputs`, `(n, classes)` float32.
+    """Return what the model `call`, a batch in, a batch of outputs out, gives for `inputs` `(n, ...)`: `(n, classes)` float32.
 
     Args:
-        call: the model: a batch in, a batch of outputs out.
-        inputs: `(n, ...)`.
         fixed_dtype: the model takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
         dtype: what the model takes; None gives whole numbers as int64 (tokens, categories) if the model takes those, and
             float32 otherwise.
@@ -119,14 +117,20 @@ def _accepted_type(call: Callable[[torch.Tensor], Any], rows: Array, place: torc
 
 
 def _call(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
+    with _answering(f"a batch of shape {tuple(piece.shape)}, {piece.dtype}", "(n, ...), already scaled"):
+        return call(piece)
+
+
+@contextmanager
+def _answering(batch: str, form: str) -> Iterator[None]:
+    """A scope in which a model is asked about a batch: what it raises there is a `DataError` with the form that it takes."""
     try:
         with torch.inference_mode():
-            return call(piece)
+            yield
     except CALL_ERRORS as error:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DataError(
-            f"the model cannot be run on a batch of shape {tuple(piece.shape)}, {piece.dtype}: {reason}; "
-            "expected records exactly as the model takes them, (n, ...), already scaled"
+            f"the model cannot be run on {batch}: {reason}; expected records exactly as the model takes them, {form}"
         ) from error
 
 
@@ -161,17 +165,10 @@ class ModuleTarget:
         """
         place = find_device(self.device)
         parts = _to_tensors(batch, place, self._own_type)
-        with self._evaluate(), torch.inference_mode():
-            try:
-                outputs = call(self.module, parts)
-            except CALL_ERRORS as error:
-                reason = str(error).strip().partition("\n")[0] or type(error).__name__
-                raise DataError(
-                    f"the model cannot be run on {describe(parts)}: {reason}; expected records exactly as the model takes "
-                    "them, by position as (a, b), or by name as {'a': a, 'b': b}"
-                    + "; the last part of members is y: leave out weights"
-                    * isinstance(parts, tuple)
-                ) from error
+        form = "by position as (a, b), or by name as {'a': a, 'b': b}"
+        form += "; the last part of members is y: leave out weights" * isinstance(parts, tuple)
+        with self._evaluate(), _answering(describe(parts), form):
+            outputs = call(self.module, parts)
         return read_logits(outputs).float().cpu().numpy()
 
     @property

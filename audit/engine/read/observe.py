@@ -38,10 +38,8 @@ class EnsembleReader:
         spec: of the model, as given to the trainer.
         weights: parameter name to `(N, ...)`.
         probe: two records of the kind that will be asked about, `(2, ...)`.
-        outputs: of a model for one record; 0 means 1. A loss of a user's own takes what there is.
-        device: where to compute.
+        outputs: of a model for one record; 0 means 1. A loss of a user's own (`loss`) takes what there is.
         batch: records at once; None keeps the inputs of one batch near 32 MB.
-        loss: by which they were trained.
         source: of the models before their training, in the order of `weights`; without it the weights have to be all that one
             model its own has.
 
@@ -89,8 +87,7 @@ class EnsembleReader:
     def outputs(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """`(N, m, outputs)` in evaluation mode for `m` records; several axes of outputs as one.
 
-        Raises:
-            ObservationError: the models have another number of outputs than the data asks for.
+        `ObservationError` if the models have another number of outputs than the data asks for.
         """
         width = self._outputs if self._loss is USUAL else self._forward(self._probe).shape[2]
         values = np.empty((self._count, len(inputs), width), dtype=np.float32)
@@ -99,11 +96,7 @@ class EnsembleReader:
         return values
 
     def reduce_outputs(self, reductions: Sequence[Reduction], records: Records) -> dict[str, NDArray[Any]]:
-        """Each of the reductions of the outputs `(N, m)`, by its key; the outputs of one batch are held at a time.
-
-        Raises:
-            ObservationError: as `outputs`.
-        """
+        """Each of the reductions of the outputs `(N, m)`, by its key; those of one batch are held at a time."""
         return reduce_parts(reductions, self._part_outputs(records.inputs, self._outputs), records)
 
     def _part_outputs(self, inputs: NDArray[Any], width: int) -> Iterator[tuple[slice, NDArray[np.float32]]]:
@@ -170,13 +163,8 @@ class EnsembleReader:
         for part in _parts(len(records), self._batch):
             with _recorded_calls(last) as calls:
                 out = self._forward(records.inputs[part]).float().cpu().numpy()
-            inside = (
-                torch.cat([layer_inputs for _, layer_inputs, _ in calls])
-                .view(self._count, out.shape[1], -1)
-                .float()
-                .cpu()
-                .numpy()
-            )
+            joint = torch.cat([layer_inputs for _, layer_inputs, _ in calls])
+            inside = joint.view(self._count, out.shape[1], -1).float().cpu().numpy()
             lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last[0]) else 0.0)
             slopes = signals.log_output_gradient_norm(out, records.labels[part])
             # a product of two norms, in logarithms: those of sure predictions are too small for differences of probabilities
@@ -245,20 +233,10 @@ def reduce_parts(
 
 
 def logits(
-    spec: Mapping[str, Any],
-    weights: Mapping[str, NDArray[Any]],
-    inputs: NDArray[Any],
-    classes: int,
-    *,
-    device: str = "cpu",
-    batch: int | None = None,
+    spec: Mapping[str, Any], weights: Mapping[str, NDArray[Any]], inputs: NDArray[Any], classes: int, **options: Any
 ) -> NDArray[np.float32]:
-    """`Trained(...).outputs(inputs)` of models that must have stayed finite.
-
-    Raises:
-        ObservationError: a model's output is not finite; the message names the model.
-    """
-    outputs = EnsembleReader(spec, weights, inputs[:2], classes, device=device, batch=batch).outputs(inputs)
+    """Outputs of an `EnsembleReader` for models that must have stayed finite; `ObservationError` names others."""
+    outputs = EnsembleReader(spec, weights, inputs[:2], classes, **options).outputs(inputs)
     non_finite = ~np.isfinite(outputs).all(axis=(1, 2))
     if non_finite.any():
         model_names = ", ".join(str(model) for model in np.flatnonzero(non_finite)[:8])
@@ -308,12 +286,8 @@ def weight_products(
     """`(N, m)` inner product of `initial - final` with each canary's unit gradient.
 
     A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in
-    the order of `initial`, which holds the trainable parameters in the order of `named_parameters`.
-
-    Args:
-        initial: weights before the first step, name to `(N, ...)`.
-        final: after the last; may hold more.
-        canaries: gradient canaries.
+    the order of `initial`, which holds the trainable parameters, name to `(N, ...)`, in the order of `named_parameters`;
+    `final` may hold more.
 
     Raises:
         DataError: canaries that are records, or made for another number of parameters.

@@ -19,26 +19,17 @@ from audit.engine.trial.model_source import ModelSource
 
 
 class Ensemble:
-    """N models that a job trained, with their weights at hand.
+    """N models that a job trained, with their weights, and what was recorded on the way, at hand.
 
-    Args:
-        job: that trained them.
-        models: weights, and what was recorded on the way.
-        source: of the models before their training; None for all models of the job, in its order.
+    `source` is that of the models before their training; None for all models of the job, in its order.
     """
 
     def __init__(self, job: TrainingJob, models: TrainedModels, source: ModelSource | None = None) -> None:
         self._job, self.models = job, models
         self._source = source or ModelSource.of(job).as_trained(models.executed)
-        probe = job.dataset.test.inputs[:2]
+        probe, outputs = job.dataset.test.inputs[:2], job.dataset.outputs
         self._reader = observe.EnsembleReader(
-            job.model,
-            models.weights,
-            probe,
-            job.dataset.outputs,
-            device=job.device,
-            loss=find_loss(job.loss),
-            source=self._source,
+            job.model, models.weights, probe, outputs, device=job.device, loss=find_loss(job.loss), source=self._source
         )
         self._inside: tuple[Records, Representations | None] | None = None
         self._canaries: tuple[Array, Array | None] | None = None  # canaries and outputs for them, while signals are read
@@ -55,7 +46,6 @@ class Ensemble:
 
     @property
     def executed(self) -> Executed:
-        """Return what the trainer measured of itself."""
         return self.models.executed
 
     def __len__(self) -> int:
@@ -104,11 +94,8 @@ class Ensemble:
 
     def checkpoints(self) -> Sequence[Ensemble]:
         """The models as they were after each of the job's checkpoints."""
-        execution = self.models.executed
-        checkpoints = self.models.checkpoints
-        return [
-            Ensemble(self._job, TrainedModels(weights=weights, executed=execution), self._source) for weights in checkpoints
-        ]
+        parts = (TrainedModels(weights=weights, executed=self.models.executed) for weights in self.models.checkpoints)
+        return [Ensemble(self._job, part, self._source) for part in parts]
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
@@ -121,11 +108,7 @@ class Ensemble:
         return self._inside[1]
 
     def step_products(self) -> Array:
-        """`(N, m, steps)` inner products of the noisy sums with gradient canaries.
-
-        Raises:
-            ObservationError: the trainer recorded none.
-        """
+        """`(N, m, steps)` inner products of the noisy sums with gradient canaries; `ObservationError` if none was recorded."""
         if self.models.products is None:
             raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
         return self.models.products
@@ -133,20 +116,12 @@ class Ensemble:
     def round_products(self, source: str) -> Array:
         """`(N, m, rounds)`: how much of each canary is in what a party of a federated training saw in each round.
 
-        Args:
-            source: "updates", "sums" or "models".
-
-        Raises:
-            ObservationError: the trainer recorded none.
+        The source is "updates", "sums" or "models"; `ObservationError` if the trainer recorded none.
         """
         return self._round_values(source, "products")
 
     def round_loss_drops(self, source: str) -> Array:
-        """`(N, m, rounds)`: how far the loss of each canary example fell in a round; arguments and errors as before.
-
-        Args:
-            source: "updates" or "models".
-        """
+        """`(N, m, rounds)`: how far the loss of each canary example fell in a round, by "updates" or "models"."""
         return self._round_values(source, "loss_drops")
 
     def _round_values(self, source: str, kind: str) -> Array:

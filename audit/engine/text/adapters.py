@@ -5,8 +5,6 @@ over small matrices, not arithmetic. A row of a pass belongs to one model and re
 in them is two batched products of what the pass holds anyway.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.errors import UnsupportedMechanism
+from audit.engine.device import switched
 from audit.engine.gradients.clipping import Clip, Clipping, clip_layers
 from audit.engine.parameter_layout import Slot
-from audit.engine.text.text_model import ALL_PARAMETERS, TextModel, name_weights, refuse_unmoved
+from audit.engine.text.text_model import ALL_PARAMETERS, TextModel, name_weights
 
 ADAPTER = "default"  # peft's name of the adapter that it makes
 
@@ -40,7 +39,7 @@ class _Layer:
         base = layer.base_layer
         self.path, self._slots, self._bias, self._plain = path, slots, base.bias, layer.forward
         self._scale = float(layer.scaling[ADAPTER])
-        self._matrix: Tensor = base.weight if type(base).__name__ == "Conv1D" else base.weight.t()  # (in, out)
+        self.matrix: Tensor = base.weight if type(base).__name__ == "Conv1D" else base.weight.t()  # (in, out)
         self.current: _Pass | None = None
         layer.forward = self.forward
 
@@ -65,11 +64,7 @@ class _Layer:
 
     def base(self, x: Tensor) -> Tensor:
         """Return what the frozen layer makes of `(tokens, in)`."""
-        return x @ self._matrix if self._bias is None else torch.addmm(self._bias, x, self._matrix)
-
-    def back(self, slope: Tensor) -> Tensor:
-        """Return the gradient in the frozen layer's inputs."""
-        return slope @ self._matrix.t()
+        return x @ self.matrix if self._bias is None else torch.addmm(self._bias, x, self.matrix)
 
     def keep(self, step_pass: _Pass, down: tuple[Tensor, Tensor], up: tuple[Tensor, Tensor]) -> None:
         """Leave the gradients in A and B: of each the slopes `(texts, T, k)` and inputs `(texts, T, l)` whose product it is."""
@@ -109,7 +104,7 @@ class _LowRank(torch.autograd.Function):
         ctx.layer.keep(ctx.step_pass, (back, x), (slope, low))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
-        total = ctx.layer.back(slope.flatten(0, 1))
+        total = slope.flatten(0, 1) @ ctx.layer.matrix.t()
         if ctx.step_pass.owner is None:
             total.addmm_(back.flatten(0, 1), down)
         else:
@@ -118,12 +113,7 @@ class _LowRank(torch.autograd.Function):
 
 
 class AdapterModels:
-    """N adapters on one frozen model; the rows of `flat` `(N, width)` are their parameters.
-
-    Args:
-        text_model: with peft's low-rank layers, in float32.
-        flat: first parameters of each.
-    """
+    """N adapters on one frozen model with peft's low-rank layers; the rows of `flat` `(N, width)` are their parameters."""
 
     def __init__(self, text_model: TextModel, flat: Tensor) -> None:
         self.text_model, self.layout, self.flat = text_model, text_model.layout, flat
@@ -140,12 +130,7 @@ class AdapterModels:
         return not text_model.precision.bfloat16 and names == {slot.name for slot in text_model.layout.slots}
 
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Add the (clipped) gradients of records `(rows, T)` to their models' rows of `total` `(N, width)`.
-
-        Args:
-            owner: `(rows,)` model of each record.
-            clip: None adds them as they are.
-        """
+        """Add gradients of records `(rows, T)`, clipped unless `clip` is None, to the rows of `total` of `owner` `(rows,)`."""
         if clip is None:
             self._run(tokens, labels, owner, total)
             return None
@@ -161,24 +146,11 @@ class AdapterModels:
         return clipping
 
     def test_gradients(self, tokens: Tensor, labels: Tensor) -> float:
-        """Return the largest relative difference between gradients of records and those by peft's own layers and autograd.
-
-        Raises:
-            UnsupportedMechanism: it exceeds the tolerance; names the parameter.
-        """
+        """Return the largest relative difference between gradients of records and those by peft's own layers, as `compare`."""
         owner = torch.arange(len(tokens), device=tokens.device) % len(self.flat)
         gradients = self.flat.new_zeros(len(tokens), self.flat.shape[1])
         self._run(tokens, labels, owner, gradients, per_record=True)
         return self.text_model.compare(name_weights(self.layout, gradients), tokens, labels, self.flat[owner])
-
-    def frozen_digest(self) -> str:
-        """Return the hash of what is not trained."""
-        return self.text_model.frozen_digest()
-
-    def refuse_inert(self, initial: Tensor, digest: str) -> None:
-        """Raise `ExecutionMismatch` if training left an adapter alone, or moved the base."""
-        refuse_unmoved(self.flat, initial)
-        self.text_model.refuse_thawed(digest)
 
     def _run(self, tokens: Tensor, labels: Tensor, owner: Tensor, gradients: Tensor, *, per_record: bool = False) -> None:
         anchor = torch.zeros((), requires_grad=True, device=self.flat.device)
@@ -191,19 +163,9 @@ class AdapterModels:
             per_record=per_record,
             anchor=anchor,
         )
-        with self._under_way(step_pass):
+        with switched([(layer, "current", step_pass) for layer in self._layers]):
             losses = self.text_model.record_losses(tokens, labels)
             torch.autograd.grad(losses.sum(), [anchor], allow_unused=True)
-
-    @contextmanager
-    def _under_way(self, step_pass: _Pass) -> Iterator[None]:
-        for layer in self._layers:
-            layer.current = step_pass
-        try:
-            yield
-        finally:
-            for layer in self._layers:
-                layer.current = None
 
 
 def _low_rank_layers(module: nn.Module) -> list[tuple[str, Any]]:

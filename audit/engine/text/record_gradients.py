@@ -27,13 +27,9 @@ class _Call:
 
 
 class RecordGradients:
-    """Reads the gradient of every record off a model.
+    """Reads the gradient of every record off a model, in the parameters that require one.
 
-    Args:
-        module: the model; parameters that do not require a gradient are left out.
-
-    Raises:
-        UnsupportedMechanism: a parameter is in a layer that cannot distinguish records.
+    `UnsupportedMechanism` if one is in a layer that cannot distinguish records.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -46,14 +42,10 @@ class RecordGradients:
                 self._rules[path] = (layer, _rule(path, layer))
 
     def of(self, losses: Callable[[], Tensor], texts: int = 1) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what `losses` gives, `(rows,)`, and each parameter's gradients by name, `(rows, ...)` float32.
+        """Return the loss of each record, `(rows,)`, and each parameter's gradients by name, `(rows, ...)` float32.
 
-        Args:
-            losses: runs the model once and returns the loss of each record.
-            texts: rows of the model's inputs that one record has, one after the other.
-
-        Raises:
-            UnsupportedMechanism: a layer takes the records of a batch together.
+        `losses` runs the model once; a record has so many rows `texts` of its inputs, one after the other.
+        `UnsupportedMechanism` if a layer takes the records of a batch together.
         """
         calls: list[_Call] = []
         hooks = [layer.register_forward_hook(_note(path, calls)) for path, (layer, _) in self._rules.items()]

@@ -36,11 +36,8 @@ class SecretTokens:
 def secret_tokens(encode: Encode, pieces: Pieces) -> SecretTokens:
     """Return the tokens of a text, and which of them are the secret's: those that neither its beginning nor its end has.
 
-    Args:
-        pieces: prefix and whole text; or what is before the secret, the secret, and what is behind it.
-
-    Raises:
-        DataError: no token is left for the secret.
+    Pieces are prefix and whole text; or what is before the secret, the secret, and what is behind it. `DataError` if no token
+    is left for the secret.
     """
     before, text, after = (pieces[0], pieces[1], "") if len(pieces) == 2 else (pieces[0], "".join(pieces), pieces[2])
     tokens = list(encode(text))
@@ -77,11 +74,7 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
 
 
 def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, str]]) -> list[tuple[Array, Array]]:
-    """Return the log-probabilities of the tokens of each text behind what is before it, and the same standardised.
-
-    Args:
-        pairs: what is before a text, "" for nothing, and the text.
-    """
+    """Return the log-probabilities of the tokens of each text behind what is before it ("" for nothing), and standardised."""
     rows = [
         SecretTokens(list(encode(text)), 1, 0) if not before else secret_tokens(encode, (before, text, ""))
         for before, text in pairs
@@ -104,10 +97,8 @@ def token_log_probabilities(
 ) -> list[Array]:
     """Return for each text what its tokens from the second on say, `(T - 1,)` float64: their log-probabilities.
 
-    Texts of one length share a pass, so that none is padded.
-
-    Args:
-        reduce: log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)` to other scores.
+    `reduce` makes other scores of log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)`. Texts
+    of one length share a pass, so that none is padded.
     """
     device = next(module.parameters()).device
     training, results = module.training, list[Array]([np.empty(0)] * len(rows))
@@ -176,13 +167,7 @@ class SecretFinder:
     """Finds secrets in rows of tokens.
 
     A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it; of secrets that
-    differ in the first alone, that with the first token in that place.
-
-    Args:
-        secrets: tokens of each.
-
-    Raises:
-        DataError: two are the same.
+    differ in the first alone, that with the first token in that place. `DataError` if two are the same.
     """
 
     def __init__(self, secrets: Sequence[Sequence[int]]) -> None:
@@ -223,11 +208,8 @@ def count_places(
 ) -> list[tuple[int, int]]:
     """Return how often each of `count` secrets is in prepared rows, and how many of its tokens are predicted there, at most.
 
-    Args:
-        rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
-        finder: of the secrets.
-        collate: makes a batch of rows: tokens that it cuts or gives no label are not trained on. Asked about rows with a
-            secret, and about rows without `input_ids`.
+    Rows have `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted). Tokens that `collate`
+    cuts or gives no label are not trained on; it is asked about rows with a secret, and about rows without `input_ids`.
     """
     counts, predicted_counts = [0] * count, [0] * count
     for row in rows:

@@ -1,7 +1,7 @@
 """How a causal model of transformers continues texts."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError
+from audit.engine.device import switched
 
 _ROWS = 16  # prefixes that a model continues at once
 
@@ -39,12 +40,7 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
     return generate
 
 
-@contextmanager
-def _without_penalties(module: Any) -> Iterator[None]:
+def _without_penalties(module: Any) -> AbstractContextManager[None]:
     bare = module.get_base_model() if hasattr(module, "get_base_model") else module
-    former = bare.generation_config
-    bare.generation_config = type(former)(eos_token_id=former.eos_token_id)
-    try:
-        yield
-    finally:
-        bare.generation_config = former
+    plain = type(bare.generation_config)(eos_token_id=bare.generation_config.eos_token_id)
+    return switched([(bare, "generation_config", plain)])

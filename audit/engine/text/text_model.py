@@ -1,5 +1,7 @@
 """One language model under training: its trainable parameters as one flat row, its losses and per-record gradients."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -33,14 +35,8 @@ class Precision:
 class TextModel:
     """A causal language model, or a classifier of texts, with trainable parameters that are views of `flat` `(1, width)`.
 
-    Args:
-        module: the model, in training mode, without dropout.
-        device: where to compute.
-        precision: of the passes.
-        text_length: of each text if a record holds several texts of a user side by side; 0 if a record is one text.
-
-    Raises:
-        UnsupportedMechanism: layers that mix records, or that draw numbers.
+    The module is in training mode. `text_length` is that of each text if a record holds several texts of a user side by side; 0
+    if a record is one text. Layers that mix records, or that draw numbers, are an `UnsupportedMechanism`.
     """
 
     def __init__(
@@ -86,8 +82,8 @@ class TextModel:
         ids = texts.clamp(min=0)[:, :-1]
         with self._passes():
             output = self.module(input_ids=ids, use_cache=False, **self._places(ids))
-        result: Tensor = output.logits.float()
-        return result
+        logits: Tensor = output.logits
+        return logits.float()
 
     def class_logits(self, tokens: Tensor) -> Tensor:
         """Return `(rows, classes)` float32 of a classifier; padding has its own token and takes no part."""
@@ -109,11 +105,8 @@ class TextModel:
     def record_losses(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Return each record's loss `(rows,)`, a function of the record alone: of a class, or the mean over its own tokens.
 
-        A mean over the tokens of the batch would let one record's length change the gradients of others.
-
-        Args:
-            tokens: `(rows, T)`.
-            labels: `(rows,)` classes, or `(rows, T)` the tokens to predict.
+        Labels are `(rows,)` classes, or `(rows, T)` the tokens to predict. A mean over the tokens of the batch would let one
+        record's length change the gradients of others.
         """
         if labels.dim() == 1:
             return F.cross_entropy(self.class_logits(tokens), labels, reduction="none")
@@ -122,11 +115,7 @@ class TextModel:
         return -(values * is_predicted).sum(1) / is_predicted.sum(1).clamp(min=1)
 
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Add the sum of the records' gradients to `total` `(1, width)`, each clipped as one vector unless `clip` is None.
-
-        Args:
-            owner: `(rows,)` model of each record, of which there is one.
-        """
+        """Add the sum of the records' gradients to `total` `(1, width)`, each clipped as one vector unless `clip` is None."""
         if clip is not None:
             return self._add_clipped(tokens, labels, clip, total)
         loss = self.record_losses(tokens, labels).sum()
@@ -155,22 +144,14 @@ class TextModel:
         return RecordGradients(self.module).of(lambda: self.record_losses(tokens, labels), self.count_texts(tokens))[1]
 
     def test_gradients(self, tokens: Tensor, labels: Tensor) -> float:
-        """Return the largest relative difference between gradients of records and those of one record at a time.
-
-        Raises:
-            UnsupportedMechanism: it exceeds `TOLERANCE`; names the parameter.
-        """
+        """Return the largest relative difference between gradients of records together and one at a time, as `compare`."""
         return self.compare(self.record_gradients(tokens, labels), tokens, labels, self.flat.expand(len(tokens), -1).clone())
 
     def compare(self, together: Mapping[str, Tensor], tokens: Tensor, labels: Tensor, flats: Tensor) -> float:
         """Return the largest difference between gradients of records and those of plain autograd, relative to their length.
 
-        Args:
-            together: name to `(rows, ...)`.
-            flats: `(rows, width)` parameters under which each record's gradient was taken.
-
-        Raises:
-            UnsupportedMechanism: it exceeds `TOLERANCE`; names the parameter.
+        `together` is name to `(rows, ...)`, taken under the parameters `flats` `(rows, width)`. A difference beyond `TOLERANCE`
+        is an `UnsupportedMechanism` with the parameter's name.
         """
         worst = 0.0
         for row in range(len(tokens)):
@@ -199,15 +180,19 @@ class TextModel:
                 digest.update(as_bytes(value))
         return digest.hexdigest()
 
-    def refuse_inert(self, initial: Tensor, digest: str) -> None:
-        """Raise `ExecutionMismatch` if training left the trainable parameters alone, or moved others."""
-        refuse_unmoved(self.flat, initial)
-        self.refuse_thawed(digest)
-
-    def refuse_thawed(self, digest: str) -> None:
-        """Raise `ExecutionMismatch` if parameters that are not trained are others than when `digest` was taken."""
+    def refuse_inert(self, flat: Tensor, initial: Tensor, digest: str) -> None:
+        """Raise `ExecutionMismatch` if training left a row of parameters `(N, width)` alone, or moved what is frozen."""
+        if bool((flat == initial).all(dim=1).any()):
+            raise ExecutionMismatch(
+                "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"
+            )
         if self.frozen_digest() != digest:
             raise ExecutionMismatch("training moved parameters that are frozen, which no noise was added to; nothing is proven")
+
+    @property
+    def text_model(self) -> TextModel:
+        """This model: adapters have one beside them."""
+        return self
 
     def _places(self, ids: Tensor) -> dict[str, Tensor]:
         if not self._positions:
@@ -234,11 +219,3 @@ def as_bytes(value: Tensor) -> memoryview:
 def name_weights(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
     """Return name to `(N, ...)` of flat parameters `(N, width)`."""
     return {slot.name: slot.view(flat) for slot in layout.slots}
-
-
-def refuse_unmoved(flat: Tensor, initial: Tensor) -> None:
-    """Raise `ExecutionMismatch` if a row of parameters `(N, width)` did not change."""
-    if bool((flat == initial).all(dim=1).any()):
-        raise ExecutionMismatch(
-            "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"
-        )

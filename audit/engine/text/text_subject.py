@@ -22,12 +22,10 @@ ROWS = 64
 
 
 class TextModels:
-    """N language models that differ in their trainable parameters.
+    """N language models that differ in their trainable parameters, rows of `flat` `(N, width)`, which one model gets in turn.
 
     Args:
-        text_model: the model that gets each row of parameters in turn.
-        flat: `(N, width)` trainable parameters.
-        initial: the same before the first step.
+        initial: the parameters before the first step.
         released: the signals that they show.
         executed: what their trainer measured of itself; None if nothing was trained.
         classes: of texts that a classifier distinguishes; 0 for causal models.
@@ -43,28 +41,13 @@ class TextModels:
         *,
         classes: int = 0,
     ) -> None:
-        self._model, self._flat, self._initial, self._classes = text_model, flat, initial, classes
-        self._released, self._executed = released, executed
-
-    @property
-    def released(self) -> frozenset[str]:
-        """All that the job's access releases."""
-        return self._released
+        self._model, self._flat, self._initial = text_model, flat, initial
+        self.released, self.executed, self.classes = released, executed, classes
 
     @property
     def weights(self) -> Mapping[str, Array]:
         """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
         return {name: value.cpu().numpy() for name, value in name_weights(self._model.layout, self._flat).items()}
-
-    @property
-    def executed(self) -> Executed | None:
-        """Return what the trainer measured of itself."""
-        return self._executed
-
-    @property
-    def classes(self) -> int:
-        """Return the number of classes, 0 if tokens are predicted."""
-        return self._classes
 
     def __len__(self) -> int:
         return len(self._flat)
@@ -78,7 +61,7 @@ class TextModels:
 
         Of a classifier the logits, `(N, n, classes)`.
         """
-        call = self._model.class_logits if self._classes else self._model.token_log_probabilities
+        call = self._model.class_logits if self.classes else self._model.token_log_probabilities
         return self._call_each_model(call, inputs)
 
     def token_moments(self, inputs: Array) -> Array:
@@ -94,32 +77,22 @@ class TextModels:
         return self._call_each_model(moments, inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
-        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`.
-
-        Raises:
-            UnsupportedMechanism: a record holds several texts.
-        """
+        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`."""
         self._demand_one_text(inputs)
         return self._call_each_model(self._continue, inputs, starts)
 
     def beams(self, inputs: Array, starts: Array, width: int) -> Array:
-        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`.
-
-        Raises:
-            UnsupportedMechanism: a record holds several texts.
-        """
+        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`."""
         self._demand_one_text(inputs)
         return self._call_each_model(functools.partial(self._search, width=width), inputs, starts)
 
     def initial(self) -> TextModels:
         """Return the models as they were before the first step."""
-        return TextModels(self._model, self._initial, self._initial, self._released, classes=self._classes)
+        return TextModels(self._model, self._initial, self._initial, self.released, classes=self.classes)
 
     def alone(self, model: int) -> TextModels:
-        part = slice(model, model + 1)
-        return TextModels(
-            self._model, self._flat[part], self._initial[part], self._released, self._executed, classes=self._classes
-        )
+        flat, initial = self._flat[model : model + 1], self._initial[model : model + 1]
+        return TextModels(self._model, flat, initial, self.released, self.executed, classes=self.classes)
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Return signals of the canaries by their keys; without those that the models lack."""
@@ -145,23 +118,18 @@ class TextModels:
         return norms
 
     def checkpoints(self) -> Sequence[TextModels]:
-        """Return no models: this trainer keeps no checkpoints."""
-        return ()
+        return ()  # this trainer keeps none, and plants no gradients
 
     def representations(self, records: Records) -> Representations | None:
-        """Return None: texts have no classes."""
         return None
 
     def step_products(self) -> Array | None:
-        """Return None: this trainer plants no gradients."""
         return None
 
     def weight_products(self, canaries: Canaries) -> Array | None:
-        """Return None: this trainer plants no gradients."""
         return None
 
     def round_products(self, source: str) -> Array:
-        """Raise `ObservationError`: there are no rounds."""
         raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
 
     def _demand_one_text(self, inputs: Array) -> None:

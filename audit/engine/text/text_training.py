@@ -20,7 +20,7 @@ from audit.engine.parameter_layout import Layout
 from audit.engine.random.noise import make_noise
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.record_rows import RecordRows
-from audit.engine.text.text_model import TESTED
+from audit.engine.text.text_model import TESTED, TextModel
 
 MOVED = 0.02  # standard deviation of what is added to parameters before gradients are tested again
 
@@ -53,13 +53,12 @@ class Learners(Protocol):
     flat: Tensor
     layout: Layout
 
+    @property
+    def text_model(self) -> TextModel: ...
+
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None: ...
 
     def test_gradients(self, tokens: Tensor, labels: Tensor) -> float: ...
-
-    def frozen_digest(self) -> str: ...
-
-    def refuse_inert(self, initial: Tensor, digest: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,15 +76,10 @@ class TextTraining:
         return Law(population=len(self.texts.tokens), rate=self.job.sample_rate)
 
     def run(self, learners: Learners, progress: Progress) -> Executed:
-        """Train the models in place and return what was really done.
-
-        Raises:
-            UnsupportedMechanism: the self-test of per-record gradients fails.
-            ExecutionMismatch: nothing moved, or frozen parameters did.
-        """
+        """Train the models in place and return what was really done; raises as their self-test and `refuse_inert`."""
         job, steps, law = self.job, self.job.steps, self.law
         recomputed = self._test(learners)
-        initial, digest = learners.flat.clone(), learners.frozen_digest()
+        initial, digest = learners.flat.clone(), learners.text_model.frozen_digest()
         included, numbers = np.asarray(job.included[list(self.models)], dtype=bool), np.arange(len(self.models))
         seeds = tuple(job.seeds[model] for model in self.models)
         sampler = EnsembleSampler(law, tuple(seed.child("batches") for seed in seeds), included, as_gradients=False)
@@ -104,7 +98,7 @@ class TextTraining:
             within += 1
             progress(len(numbers))
         if bool(learners.flat.isfinite().all()):
-            learners.refuse_inert(initial, digest)
+            learners.text_model.refuse_inert(learners.flat, initial, digest)
         return step.executed(sizes, len(job.dataset.train) + included.sum(1), recomputed)
 
     def _test(self, learners: Learners) -> float:

@@ -26,12 +26,9 @@ class _Incomparable(Exception):
 def architecture_key(module: nn.Module, *contents: Mapping[str, Any] | None) -> Hashable | None:
     """Return classes, attributes, modes, shared tensors, and values that no training moves (buffers, frozen parameters).
 
-    Initial values of trainable parameters are left out. None if another model of the same key could compute something else:
-    a user's code can read globals, class attributes and closures that change from one job to the next, and some
-    attributes cannot be compared by content.
-
-    Args:
-        contents: arrays or tensors by name that belong to the key as well.
+    Initial values of trainable parameters are left out. Arrays or tensors of `contents`, by name, belong to the key as well.
+    None if another model of the same key could compute something else: a user's code can read globals, class attributes and
+    closures that change from one job to the next, and some attributes cannot be compared by content.
     """
     try:
         layers = list(module.named_modules(remove_duplicate=False))

@@ -28,14 +28,10 @@ def plain_gradient(
 ) -> tuple[dict[str, Tensor], float]:
     """The gradient of a loss by plain autograd, name to value, and the norm below which its rounding is not known.
 
-    Args:
-        module: the plain module, in its modes of training.
-        values: its parameters and buffers, which are left alone.
-        example: inputs, labels and their loss; nothing of them is padding.
-        reduction: of the losses of the rows, "mean" or "sum".
-
-    A derivative by the outputs is a difference (of a probability and 1) with a rounding error that does not shrink with it, so
-    an error is measured relative to a hundredth of what derivatives of size one would give, if the gradient is smaller.
+    `values` are parameters and buffers, which are left alone; nothing of `example` is padding; its rows' losses are reduced to
+    their "mean" or "sum". A derivative by the outputs is a difference (of a probability and 1) with a rounding error that does
+    not shrink with it, so an error is measured relative to a hundredth of what derivatives of size one would give, if the
+    gradient is smaller.
     """
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     own = {name: value.detach().clone() for name, value in values.items()}
@@ -137,8 +133,7 @@ class Recomputation:
     def compare_sums(self, step: int, engine: Gradients, rows: Rows) -> None:
         """Holds the engine's sums over a pass against plain autograd's; leaves parameters, buffers and `rows` alone.
 
-        Raises:
-            ExecutionMismatch: they differ by more than rounding at an early step.
+        `ExecutionMismatch` if they differ by more than rounding at an early step.
         """
         state = {name: value.clone() for name, value in engine.state().items()}
 
@@ -158,11 +153,7 @@ class Recomputation:
             self._note(step, model, error)
 
     def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
-        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone.
-
-        Raises:
-            ExecutionMismatch: the engine's differs by more than rounding at an early step.
-        """
+        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone; raises as above."""
         rows_by_model = self._rows_to_check(rows)
         if not rows_by_model:
             return

@@ -73,12 +73,9 @@ class Probe:
 
 
 def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
-    """Return what `module` does with the records of `probe`.
+    """Return what `module`, in its modes of training, does with the records of `probe`, which are on the CPU.
 
-    Args:
-        module: in its modes of training.
-        probe: on the CPU.
-        private: one record must not reach the gradient of another, nor a buffer.
+    With `private`, one record must not reach the gradient of another, nor a buffer.
 
     Raises:
         ConfigError: the model or its loss cannot be run, or not trained by the engine; the message names the layer.
@@ -90,7 +87,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     trial = _copy(module)
     move(trial, Seed(0).child("examine"))
     records = probe.inputs.clone()  # a model may write into them
-    buffers = {name: (value, value.clone()) for name, value in _buffers(trial).items()}
+    buffers = {name: (value, value.clone()) for name, value in trial.named_buffers()}
     parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
     with _SeesAutocast() as casts:
         outputs = try_forward(trial, records)
@@ -155,8 +152,7 @@ def _name_uncopied(module: nn.Module) -> str:
 
 def move(module: nn.Module, seed: Seed) -> None:
     """Moves every trainable parameter by a tenth of its size in a random direction, one that is zero by 0.1."""
-    stream = torch.Generator()
-    stream.manual_seed(seed.integer())
+    stream = torch.Generator().manual_seed(seed.integer())
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.requires_grad:
@@ -186,17 +182,9 @@ def _refuse_no_rows(outputs: object, rows: int) -> None:
         raise ConfigError(f"the model returns {outputs.dtype} of shape {tuple(outputs.shape)}; expected numbers, ({rows}, ...)")
 
 
-def _buffers(module: nn.Module) -> dict[str, Tensor]:
-    return dict(module.named_buffers())
-
-
 def _changed_buffers(module: nn.Module, before: dict[str, tuple[Tensor, Tensor]], private: bool) -> tuple[str, ...]:
-    """Names of the buffers that one batch in training mode has changed since `before`; they are as then afterwards.
-
-    Args:
-        before: name to buffer and its value then.
-    """
-    after = _buffers(module)
+    """Names of the buffers that one batch in training mode has changed since `before` (buffer and value then); undone after."""
+    after = dict(module.named_buffers())
     rebound = [name for name, value in after.items() if name not in before or before[name][0] is not value]
     changes = [name for name, (value, copy) in before.items() if not torch.equal(value, copy)]
     for name in (*changes, *rebound):
@@ -234,7 +222,7 @@ def _refuse_moved_parameters(module: nn.Module, before: dict[str, Tensor], priva
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
     """Raise `ConfigError` if calls that should agree do not: a second one, and one that is handed the same numbers."""
-    copies = {name: value.clone() for name, value in _buffers(module).items()}
+    copies = {name: value.clone() for name, value in module.named_buffers()}
 
     def fresh() -> dict[str, Tensor]:
         return {name: value.clone() for name, value in copies.items()}

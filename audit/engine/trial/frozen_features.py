@@ -57,10 +57,8 @@ class Split:
 def split_module(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
     """Return the frozen and the trained part of `module`, or None if a model has no such parts, or they are not all alike.
 
-    Args:
-        module: in its modes of training.
-        counterpart: makes a model from another seed; what is frozen in it must be the same.
-        records: `(n, ...)` some, on the CPU, at least two.
+    What is frozen must be the same in the model of another seed that `counterpart` makes. Some records, at least two, on the
+    CPU, show that the parts are the whole.
     """
     if all(parameter.requires_grad for parameter in module.parameters()) or any(map(has_hooks, module.modules())):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from audit.engine.layers.modes import Modes
 from audit.engine.losses import input_tensor
 from audit.engine.trial.mixing import alike
 from audit.engine.trial.outside_state import State, outside_state, trainable_paths
-from audit.models.build import is_foreign, seeded_stream, starting
+from audit.models.build import is_foreign, seeded_stream, starting, tensors
 
 _TWINS, _RECORDS = 3, 4
 _STREAMS = ("first twin", "second twin")
@@ -83,8 +83,7 @@ class ModelSource:
     def compare(self, modules: Iterable[nn.Module]) -> str | None:
         """Return `apart`, or in what a model that was made for a training differs though no twin of the trial did.
 
-        Raises:
-            ConfigError: parameters of other shapes, or frozen in some models only.
+        `ConfigError` for parameters of other shapes, or frozen in some models only.
         """
         first: _FirstState | None = self.__dict__.get("_first")
         if self.apart is not None or first is None:
@@ -94,7 +93,7 @@ class ModelSource:
     def from_seed(self, seed: Seed) -> nn.Module:
         """Return the model of any seed, in single precision, with dense gradients of embeddings."""
         module = starting(self.spec, self.shape, self.outputs, seed.child("init"), self.start)
-        if any(value.dtype in (torch.bfloat16, torch.float16) for _, value in _tensors(module)):
+        if any(value.dtype in (torch.bfloat16, torch.float16) for value in tensors(module).values()):
             module.float()  # what the engine computes in, whatever layers were made in
         for layer in module.modules():
             if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
@@ -107,7 +106,7 @@ class ModelSource:
 
         Attacks ask the latter, so what a user's training has changed outside of parameters and buffers would be lost.
         """
-        own, values = self.make(model).to(self.probe.device), {name: value.detach() for name, value in _tensors(trained)}
+        own, values = self.make(model).to(self.probe.device), {name: value.detach() for name, value in tensors(trained).items()}
         answers = [_answer(module, values, self.probe) for module in (trained, own)]
         if _agree(*answers):
             return
@@ -239,7 +238,7 @@ class _Twins:
         try:
             for mode in (modes.train, modes.evaluate):
                 mode()
-                values = {name: value.detach().clone() for name, value in _tensors(self.first)}
+                values = {name: value.detach().clone() for name, value in tensors(self.first).items()}
                 with torch.no_grad(), seeded_stream(Seed(0).child(stream)):
                     outputs.append(torch.func.functional_call(module, values, (self._source.probe.clone(),)))
         except CODE_ERRORS:
@@ -299,12 +298,8 @@ def _is_label(value: Hashable) -> bool:
     return isinstance(value, tuple) and value[0] in (int, str)
 
 
-def _tensors(module: nn.Module) -> Sequence[tuple[str, Tensor]]:
-    return (*module.named_parameters(), *module.named_buffers())
-
-
 def _forms(module: nn.Module) -> dict[str, Form]:
-    return {name: (tuple(value.shape), value.dtype, value.requires_grad) for name, value in _tensors(module)}
+    return {name: (tuple(value.shape), value.dtype, value.requires_grad) for name, value in tensors(module).items()}
 
 
 def _words(form: Form | None) -> str:

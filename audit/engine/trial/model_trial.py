@@ -33,16 +33,6 @@ class Trial:
     split: Split | None = None
 
 
-def try_out(module: nn.Module, probe: Probe, *, private: bool) -> Trial:
-    """Return how the model behaves, without a look at the ways to its gradients.
-
-    Raises:
-        ConfigError: the model or its loss cannot be run, or not trained by the engine.
-        UnsupportedMechanism: it mixes records, or keeps what it saw of them, and `private`; the loss mixes records.
-    """
-    return Trial(behaviour=examine(module, probe, private=private))
-
-
 def try_paths(
     module: nn.Module,
     probe: Probe,
@@ -52,7 +42,7 @@ def try_paths(
     counterpart: Callable[[], nn.Module],
     whole: bool,
 ) -> Trial:
-    """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `try_out`.
+    """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `examine`.
 
     `counterpart` makes a model from another seed. Unless `whole`, it is also seen whether a frozen part can be computed
     beforehand.

@@ -33,11 +33,7 @@ class OwnAugmentation:
     function: Callable[[Tensor, torch.Generator], Tensor]
 
     def views(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
-        """Return views of one model's `inputs`.
-
-        Raises:
-            ConfigError: the function fails, or gives a view of another shape or type.
-        """
+        """Return views of one model's `inputs`; `ConfigError` if the function fails, or their shape or type is another."""
         with plugins.foreign_code(f"augmentation '{self.name}' on a batch of shape {tuple(inputs.shape)}"):
             views = self.function(inputs, generator)
         if not isinstance(views, Tensor) or views.shape != inputs.shape or views.dtype != inputs.dtype:
@@ -50,11 +46,7 @@ class OwnAugmentation:
 
 
 def load_augmentation(name: str) -> OwnAugmentation:
-    """Return the augmentation called "package.module:function".
-
-    Raises:
-        ConfigError: there is no such function.
-    """
+    """Return the augmentation called "package.module:function"; `ConfigError` if there is no such function."""
     if name.count(":") != 1:
         raise ConfigError(f"augmentation is '{name}'; expected 'package.module:function'")
     function = plugins.foreign(name, "augmentation")
