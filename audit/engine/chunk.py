@@ -68,7 +68,7 @@ class Chunk:
         self.recomputation: Recomputation | None = None
         self.models = self._initial(arrangement)
         self.total = torch.zeros_like(self.models.flat)  # one step's sum
-        self.optimizer = start_optimizer(job, job.steps, self.models.layout)
+        self.optimizer = start_optimizer(job, self.models.layout)
         self.copies = technique.copies
         self.counters = arrangement.counters
         augmentation_device = self.device if self.counters else None
@@ -221,8 +221,8 @@ class Chunk:
             rows = None if elsewhere and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
                 records = None if self.records is None else self.augmentation.views(self.records.index_select(0, rows_at))
-                with full_precision(self.models):
-                    self._recompute(self.recomputation, at[0], replace(rows, records=records))
+                with full_precision(self.models):  # before the step; the models are left as they are
+                    self.recomputation.compare(at[0], self.models, replace(rows, records=records), self.clip)
                 self._begin(place)
             if isinstance(self.models, CompiledGradients):
                 clipping = self._add_compiled(self.models, rows_at, mask, total)
@@ -266,13 +266,6 @@ class Chunk:
         batch = self.inputs.index_select(0, rows_at), self.labels.index_select(0, rows_at)
         return models.add_rows(batch, torch.arange(len(rows_at)), mask, (self.clip, total))
 
-    def _recompute(self, check: Recomputation, step: int, rows: Rows) -> None:
-        """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""
-        if self.clip is not None:
-            check.compare(step, self.models, rows, self.clip)
-        else:
-            check.compare_sums(step, self.models, rows)
-
     def _rows(self, rows_at: Tensor, mask: Tensor) -> Rows:
         labels = self.labels.index_select(0, rows_at)
         return Rows(
@@ -309,16 +302,13 @@ class Chunk:
         )
         if self.average is not None:
             self.models.flat.copy_(self.average.average)
+        extra = {"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()}
+        if self.adaptive is not None:
+            extra["clip_norm"] = self.adaptive.norms[:, 0].double().cpu().numpy()
         return TrainedModels(
             weights=export(self.models.state()),
             executed=execution,
             initial=initial,
             products=None if products is None else products.permute(1, 2, 0).contiguous().cpu().numpy(),
-            extra=self._extra(),
+            extra=extra,
         )
-
-    def _extra(self) -> dict[str, Any]:
-        extra = {"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()}
-        if self.adaptive is not None:
-            extra["clip_norm"] = self.adaptive.norms[:, 0].double().cpu().numpy()
-        return extra

@@ -25,7 +25,6 @@ def find_device(name: str) -> torch.device:
 
 
 def on_device(values: torch.Tensor) -> bool:
-    """True if `values` are not in the memory of the CPU."""
     return values.device.type != "cpu"
 
 

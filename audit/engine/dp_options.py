@@ -55,22 +55,14 @@ class Technique:
 
     @property
     def augments(self) -> bool:
-        """True if copies differ from the records."""
         return self.flip or self.shift > 0 or self.augmentation is not None
 
 
 class Augmentation:
-    """Random views of records, each model from its own stream, a fresh one every step.
-
-    Args:
-        technique: which views.
-        seeds: of the models.
-        shape: of a record.
-        counters: of the device that is to draw flips and shifts, the same for a view however a batch is cut into passes; None
-            for generators on the host, which a function of the user's own always draws from.
-
-    Raises:
-        ConfigError: flips or shifts of records that are no images.
+    """Random views of records of some shape, each model from its own stream, a fresh one every step.
+     Flips and shifts are drawn on the device `counters`, the same for a view however a batch is cut into passes; None draws
+    from generators on the host, which a function of the user's own always does. `ConfigError` for those of records that are no
+    images.
     """
 
     def __init__(
@@ -147,7 +139,6 @@ class AveragedWeights:
         self.average = flat.clone()
 
     def step(self, flat: Tensor) -> None:
-        """Takes the weights after one more step into account."""
         self._steps += 1
         decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
         self.average.lerp_(flat, 1.0 - decay)

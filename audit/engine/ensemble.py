@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -15,12 +15,12 @@ import torch
 
 from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
-from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import BrokenSumError, Chunk
 from audit.engine.compiled.graphed_sums import GRAPH_ERRORS, CaptureError
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.kept_memory import keep_freed_memory
+from audit.engine.parameter_layout import ALIGNMENT, align_up
 from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
 from audit.engine.trial.frozen_features import training_data
 from audit.engine.trial.model_source import OtherModelError
@@ -37,13 +37,7 @@ def train(
     Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to
     the clip norm, adds Gaussian noise to the sum and divides by the expected batch size. Without DP-SGD for a
     mechanism there is no clipping and no noise. Models share nothing but kernel launches: the result of one
-    depends on its seed alone.
-
-    Args:
-        job: what to train.
-        progress: called with the model-steps done since its last call.
-        settings: how to arrange the arithmetic.
-        technique: clipping, augmentation, averaging; None for the textbook.
+    depends on its seed alone. `progress` is called with the model-steps done since its last call.
 
     Raises:
         ConfigError: a device that is absent, a model or an optimiser that cannot be built.
@@ -213,25 +207,24 @@ def join(parts: Sequence[TrainedModels]) -> TrainedModels:
     if len(parts) == 1:
         return parts[0]
 
-    def merge(pick: Callable[[TrainedModels], Mapping[str, Any]]) -> dict[str, Any]:
-        return {name: np.concatenate([pick(part)[name] for part in parts]) for name in pick(parts[0])}
-
-    first = parts[0]
-    joined: dict[str, Any] = {
-        entry.name: np.concatenate([getattr(part.executed, entry.name) for part in parts])
-        for entry in fields(Executed)
-        if isinstance(getattr(first.executed, entry.name), np.ndarray)
-    }
+    products = [part.products for part in parts if part.products is not None]
     return TrainedModels(
-        weights=merge(lambda part: part.weights),
-        executed=replace(first.executed, **joined),
-        initial=None if first.initial is None else merge(lambda part: part.initial or {}),
-        products=None
-        if first.products is None
-        else np.concatenate([part.products for part in parts if part.products is not None]),
-        checkpoints=tuple(
-            {name: np.concatenate([part.checkpoints[at][name] for part in parts]) for name in first.checkpoints[at]}
-            for at in range(len(first.checkpoints))
-        ),
-        extra=merge(lambda part: part.extra),
+        weights=_merge(part.weights for part in parts),
+        executed=join_executed([part.executed for part in parts]),
+        initial=None if parts[0].initial is None else _merge(part.initial or {} for part in parts),
+        products=np.concatenate(products) if products else None,
+        checkpoints=tuple(map(_merge, zip(*(part.checkpoints for part in parts), strict=True))),
+        extra=_merge(part.extra for part in parts),
     )
+
+
+def join_executed(parts: Sequence[Executed]) -> Executed:
+    """Return what was measured of several trainings of one kind as one value, in order."""
+    names = [entry.name for entry in fields(Executed) if isinstance(getattr(parts[0], entry.name), np.ndarray)]
+    return replace(parts[0], **_merge({name: getattr(part, name) for name in names} for part in parts))
+
+
+def _merge(tables: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of all tables by name, one behind the other."""
+    rows = list(tables)
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}

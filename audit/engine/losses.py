@@ -80,9 +80,8 @@ USERS_LOSS = "audit.engine.losses:cross_entropy_per_user"
 def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return the mean cross-entropy of each user's records, `(users,)`: its gradient is what user-level DP-SGD clips.
 
-    Args:
-        outputs: `(users, records * classes)`.
-        labels: `(users, records)` classes as real numbers; below 0 if a user has no further record.
+    Outputs are `(users, records * classes)`; labels `(users, records)` classes as real numbers, below 0 if a user has no
+    further record.
     """
     present = labels >= 0
     log_shares = outputs.unflatten(1, (labels.shape[1], -1)).log_softmax(2)
@@ -93,11 +92,7 @@ def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def find_loss(name: str) -> RecordLoss:
-    """Return the loss that a job names: "" for the usual one, or "package.module:function".
-
-    Raises:
-        ConfigError: there is no such function.
-    """
+    """Return the loss that a job names: "" for the usual one, or "package.module:function", which must be there."""
     if not name:
         return USUAL
     if name.count(":") != 1:

@@ -44,18 +44,15 @@ class ThrottledProgress:
         self._waiting, self._last = 0, time.monotonic()
 
     def step(self) -> None:
-        """Count one step of all models."""
         self._waiting += self._models
         if time.monotonic() - self._last > _PROGRESS_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Pass on what was counted."""
         if self._waiting:
             self._progress(self._waiting)
         self._waiting, self._last = 0, time.monotonic()
 
 
 def export(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return tensors by name, copied to the CPU."""
     return {name: value.detach().cpu().numpy().copy() for name, value in state.items()}

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from audit.core.errors import DataError
-from audit.engine.alignment import ALIGNMENT
+from audit.engine.parameter_layout import ALIGNMENT
 from audit.engine.random.counter_batches import DeviceBlock
 from audit.engine.random.sampling import Block, Law
 
@@ -120,5 +120,4 @@ class Passes:
 
 
 def _round_up(rows: float) -> int:
-    """Return the next multiple of `_FINE`."""
     return math.ceil(rows / _FINE) * _FINE

@@ -25,7 +25,7 @@ class Optimizer(Protocol):
 
 @runtime_checkable
 class PlainOptimizer(Protocol):
-    """An optimiser that torch has too, which trainers of one module at a time need."""
+    """An optimiser that torch has too, at a constant learning rate, which trainers of one module at a time need."""
 
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer: ...
 
@@ -50,23 +50,15 @@ class NamedOptimizer(Protocol):
     def start_by_name(self, steps: int, views: Callable[[Tensor], Mapping[str, Tensor]]) -> OptimizerState: ...
 
 
-def start_optimizer(job: TrainingJob, steps: int, layout: Layout) -> OptimizerState:
-    """A fresh state of the optimiser that a job names, for parameters of N models that are as `layout` says.
-
-    Raises:
-        ConfigError: as `build_optimizer`.
-    """
+def start_optimizer(job: TrainingJob, layout: Layout) -> OptimizerState:
+    """A fresh state of the optimiser that a job names, for parameters of N models that are as `layout` says."""
     optimizer = build_optimizer(job)
     if not isinstance(optimizer, NamedOptimizer):
-        return optimizer.start(steps)
-    return optimizer.start_by_name(steps, lambda flat: {slot.name: slot.view(flat) for slot in layout.slots})
+        return optimizer.start(job.steps)
+    return optimizer.start_by_name(job.steps, lambda flat: {slot.name: slot.view(flat) for slot in layout.slots})
 
 
 def build_optimizer(job: TrainingJob) -> Optimizer:
-    """Return the optimiser that a job names.
-
-    Raises:
-        ConfigError: unknown kind or key (with the nearest match), or a value out of range.
-    """
+    """Return the optimiser that a job names; `ConfigError` for an unknown kind or key, or a value out of range."""
     optimizer: Optimizer = plugins.build("audit.optimizers", {"kind": "sgd", **job.optimizer}, "optimizer")
     return optimizer

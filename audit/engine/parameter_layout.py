@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from audit.engine.alignment import align_up
+ALIGNMENT = 16  # of rows and parameters; `Layout` says why
+
+
+def align_up(count: int) -> int:
+    """Return `count` rounded up to a multiple of 16, at least 16."""
+    return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,6 @@ class Slot:
 
     @property
     def size(self) -> int:
-        """Number of coordinates."""
         return math.prod(self.shape)
 
     def view(self, flat: Tensor) -> Tensor:
@@ -51,7 +55,6 @@ class Layout:
 
     @property
     def parameters(self) -> int:
-        """Number of trainable parameters of one model."""
         return sum(slot.size for slot in self.slots)
 
     @property

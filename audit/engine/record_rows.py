@@ -16,12 +16,9 @@ _DEVICE_SHARE = 4  # of a device's free memory that records may take
 
 
 class RecordRows:
-    """Records of which a batch becomes a tensor when it is asked for, with what the engine reads of tensors.
+    """Records `(n, ...)` of which a batch becomes a tensor when it is asked for, with what the engine reads of tensors.
 
-    Args:
-        records: `(n, ...)`.
-        dtype: of the tensors, if records are no whole numbers.
-        device: of the tensors.
+    It is of type `dtype`, if records are no whole numbers.
     """
 
     def __init__(self, records: RecordArray, dtype: torch.dtype, device: torch.device) -> None:
@@ -33,15 +30,10 @@ class RecordRows:
 
     @property
     def itemsize(self) -> int:
-        """Return the bytes of a number."""
         return self._dtype.itemsize if self._records.dtype.kind == "f" else 8
 
     def index_select(self, axis: int, index: Tensor) -> Tensor:
-        """The records of these numbers, `(len(index), ...)`, on the device.
-
-        Raises:
-            ValueError: `axis` is not that of the records.
-        """
+        """The records of these numbers, `(len(index), ...)`, on the device; the axis has to be that of the records."""
         if axis != 0:
             raise ValueError(f"axis {axis}: records lie along axis 0")
         rows = torch.from_numpy(self._records.rows(index.cpu().numpy()))
@@ -67,10 +59,8 @@ def client_records(job: TrainingJob, device: torch.device) -> tuple[Tensor | Rec
 def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor | RecordRows, Tensor]:
     """All that a model of `job` may sample: the shared records, then the canaries that are records.
 
-    Labels are on `device`; so are inputs, unless they are kept in another form than that of numbers and stay there.
-
-    Raises:
-        DataError: the model takes whole numbers if records or canaries hold others.
+    Labels are on `device`; so are inputs, unless they are kept in another form than that of numbers and stay there. Raises as
+    `refuse_fractions`.
     """
     parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
     labels = label_tensor(np.concatenate([part.labels for part in parts]), dtype).to(device)

@@ -18,10 +18,8 @@ from torch import nn
 
 from audit import plugins
 from audit.core import checks
-from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.alignment import ALIGNMENT
 from audit.engine.compiled.compiled_cnn import Network
 from audit.engine.compiled.compiled_gradients import COMPILE, ROUNDING, choose, compilable, distance_from_torch
 from audit.engine.compiled.compiled_mlp import Chain
@@ -30,7 +28,7 @@ from audit.engine.dp_options import Technique
 from audit.engine.gradients.clipping import Clip
 from audit.engine.losses import USUAL, find_loss, input_tensor, label_tensor
 from audit.engine.microbatches import planned_rows
-from audit.engine.parameter_layout import Layout
+from audit.engine.parameter_layout import ALIGNMENT, Layout
 from audit.engine.random.sampling import Law
 from audit.engine.trial.architecture_key import architecture_key
 from audit.engine.trial.examine import Behaviour, Probe, examine
@@ -121,11 +119,7 @@ class Arrangement:
 def arrange(
     job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None, source: ModelSource | None = None
 ) -> Arrangement:
-    """The arrangement for `job`; also refuses models that mix examples if the job is private.
-
-    Raises:
-        UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
-    """
+    """The arrangement for `job`; `UnsupportedMechanism` for a model that mixes the examples of a batch under DP-SGD."""
     device = find_device(job.device)
     source = source or ModelSource.of(job)
     module = source.make(0)
@@ -236,11 +230,11 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
     """Return what the models are if compiled code makes their sums, as torch does for a few records; why not is logged."""
     if settings.compile == "off":
         return None
-    architecture = compilable(module, job.dataset.train.inputs.shape[1:])
+    architecture, labels = compilable(module, job.dataset.train.inputs.shape[1:]), job.dataset.train.labels
     reasons = {
         "the device is not a CPU": find_device(job.device).type != "cpu",
         "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
-        "the loss is a user's own, or of several labels": bool(job.loss) or not _is_column(job.dataset.train.labels),
+        "the loss is a user's own, or of several labels": bool(job.loss) or labels.ndim != 1 or labels.dtype.kind == "b",
         "records are whole numbers": job.dataset.train.inputs.dtype.kind != "f",
         "each example has several views": technique.copies > 1 or technique.augments,
         "the path for one model after another was asked for": settings.sequential,
@@ -256,11 +250,6 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
         return None
     log.info("sums are made by compiled code, which differs from torch's by %.1g of their size on a few records", distance)
     return architecture
-
-
-def _is_column(labels: Array) -> bool:
-    """True if there is one class or number a record."""
-    return labels.ndim == 1 and labels.dtype.kind != "b"
 
 
 def _probe(job: TrainingJob) -> Probe:
@@ -285,28 +274,22 @@ def _captures_by_default(job: TrainingJob, module: nn.Module, device: torch.devi
 
 
 def captures(device: torch.device) -> bool:
-    """True if passes can be captured as graphs there."""
     return device.type == "cuda" and torch.cuda.is_available()
 
 
 def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
-    if row_bytes == 0:
-        return planned_rows(law)
-    return min(planned_rows(law), _row_limit(row_bytes, device))
+    planned = planned_rows(law)
+    return min(planned, _row_limit(row_bytes, device)) if row_bytes else planned
 
 
 def _row_limit(row_bytes: int, device: torch.device) -> int:
-    """Return how many rows of a model suit one pass."""
-    return max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
-
-
-def _pass_bytes(device: torch.device) -> int:
-    """Bytes of activations of one model's pass: on a CPU a constant, elsewhere a quarter of the device's memory.
+    """Return how many rows of a model suit one pass: on a CPU by a constant, elsewhere by a quarter of the device's memory.
 
     Of all its memory, not of what is free: how a batch is cut into passes changes last bits, and must not depend on what else
     runs there. If less is free, running out of it halves the passes.
     """
-    return _PASS_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[1] // 4
+    pass_bytes = _PASS_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[1] // 4
+    return max(ALIGNMENT, pass_bytes // row_bytes // ALIGNMENT * ALIGNMENT)
 
 
 def _fitting(models: int, model_bytes: int, device: torch.device) -> int:

@@ -4,11 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from audit.accounting import calibration
-from audit.core import checks
-from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.protocols import MechanismSetting
+from audit.mechanisms._noise import check_noise, first_accountant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +27,10 @@ class DpSgd:
     target_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        checks.clipped_noise(self.clip_norm, self.noise_multiplier)
-        if (self.noise_multiplier is None) == (self.target_epsilon is None):
-            raise ConfigError("dp_sgd takes exactly one of noise_multiplier and target_epsilon")
+        check_noise("dp_sgd", self.clip_norm, self.noise_multiplier, self.target_epsilon)
 
     def event(self, setting: MechanismSetting) -> Event:
-        """Return the event of the training.
-
-        Raises:
-            ConfigError: a target epsilon without an accountant, or one that no noise meets.
-        """
+        """Return the event of the training; `ConfigError` for a target epsilon that no noise meets, or no accountant."""
         if self.noise_multiplier is not None:
             return dp_sgd(
                 noise_multiplier=self.noise_multiplier,
@@ -46,10 +39,8 @@ class DpSgd:
                 steps=setting.steps,
                 unit=setting.unit,
             )
-        if not setting.accountants:
-            raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
         noise = calibration.calibrate_noise(
-            setting.accountants[0],
+            first_accountant(setting),
             target_epsilon=self.target_epsilon or 0.0,
             delta=setting.delta,
             sample_rate=setting.sample_rate,

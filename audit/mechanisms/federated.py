@@ -17,6 +17,7 @@ from audit.core.observers import Observer
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import MechanismSetting
 from audit.core.rounding import up
+from audit.mechanisms._noise import first_accountant
 from audit.stats.curves import tradeoff
 
 REMARKS = {
@@ -222,11 +223,7 @@ class Federated:
         )
 
     def _participations(self, setting: MechanismSetting) -> int:
-        """Return the rounds that one client may take part in.
-
-        Raises:
-            ConfigError: cohorts with clients sampled, or that do not all get as many turns.
-        """
+        """Return the rounds that one client may take part in; `ConfigError` for cohorts and sampling, or unequal turns."""
         if self.cohorts > 1 and (setting.sample_rate != 1 or setting.steps % self.cohorts):
             raise ConfigError(
                 f"{self.cohorts} cohorts with sample_rate {setting.sample_rate:g} and {setting.steps} rounds; use "
@@ -238,10 +235,8 @@ class Federated:
         """Return the noise multiplier that the training has: less than was planned if clients drop out."""
         if self.target_epsilon is None:
             return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / (self.clients // self.cohorts))
-        if not setting.accountants:
-            raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
         event = calibration.calibrate_noise(
-            setting.accountants[0],
+            first_accountant(setting),
             target_epsilon=self.target_epsilon,
             delta=setting.delta,
             sample_rate=setting.sample_rate if self.unit == "client" else 1.0,

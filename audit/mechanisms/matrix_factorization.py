@@ -6,9 +6,9 @@ from typing import ClassVar
 from audit.accounting import calibration
 from audit.core import checks
 from audit.core.deployed_events import MatrixFactorization
-from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.protocols import MechanismSetting
+from audit.mechanisms._noise import check_noise, first_accountant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,12 @@ class BandedMatrixFactorization:
     bands: int | None = None
 
     def __post_init__(self) -> None:
-        checks.clipped_noise(self.clip_norm, self.noise_multiplier)
-        if (self.noise_multiplier is None) == (self.target_epsilon is None):
-            raise ConfigError("matrix_factorization takes exactly one of noise_multiplier and target_epsilon")
+        check_noise("matrix_factorization", self.clip_norm, self.noise_multiplier, self.target_epsilon)
         if self.bands is not None:
             checks.count(self.bands, "bands", minimum=1)
 
     def event(self, setting: MechanismSetting) -> Event:
-        """Return the event of the training.
-
-        Raises:
-            ConfigError: a target epsilon without an accountant, or one that no noise meets.
-        """
+        """Return the event of the training; `ConfigError` for a target epsilon that no noise meets, or no accountant."""
         cycle = min(setting.steps, max(1, round(1 / setting.sample_rate)))
         event = MatrixFactorization(
             noise_multiplier=1.0 if self.noise_multiplier is None else self.noise_multiplier,
@@ -61,9 +55,7 @@ class BandedMatrixFactorization:
         )
         if self.target_epsilon is None:
             return event
-        if not setting.accountants:
-            raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
-        accountant = setting.accountants[0]
+        accountant = first_accountant(setting)
         return calibration.noise_factor(
             accountant, event, target_epsilon=self.target_epsilon, delta=setting.delta, adjacency=setting.adjacency
         )[1]

@@ -82,8 +82,7 @@ def is_adapter(folder: Path) -> bool:
 def settings(folder: Path) -> dict[str, Any]:
     """Return the checked settings of a LoRA adapter, by peft's names.
 
-    Raises:
-        DataError: they cannot be read, are those of another kind of adapter, or ask for more than is followed.
+    `DataError` if they cannot be read, are those of another kind of adapter, or ask for more than is followed.
     """
     place = folder / SETTINGS
     content = weight_files.json_object(place, _LARGEST, "as peft writes it")
@@ -105,15 +104,9 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> dict[str, Any]:
-    """Return the arguments of peft's LoraConfig for a base, after the tensors' shapes are compared with both; reads no tensor.
+    """Return the arguments of peft's LoraConfig for a base before training, of `settings`, by the tensors' shapes alone.
 
-    Args:
-        content: of `settings`.
-        folder: of the adapter.
-        base: the model before training.
-
-    Raises:
-        DataError: the tensors are not those of these settings on this base.
+    `DataError` if the tensors are not those of these settings on this base.
     """
     place = folder / MATRICES
     shapes = weight_files.shapes(place)

@@ -35,8 +35,7 @@ _SLACK = 1 << 20  # numbers that a file may lack: heads that are made anew
 def quiet_libraries(kind: type[AuditError], message: str) -> Iterator[None]:
     """A scope in which libraries act on a config or files from elsewhere, silently: whatever they raise is told in one line.
 
-    Raises:
-        AuditError: of this kind, with `message` and the first line of what a library said.
+    It is an error of this kind, with `message` and the first line of what a library said.
     """
     from transformers.utils import logging as library_logging
 
@@ -93,11 +92,7 @@ class LanguageModel:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> LanguageModel:
-        """Return the options that a config's section `model` gives.
-
-        Raises:
-            ConfigError: another kind of model, or a key that this one does not take.
-        """
+        """Return the options of a config's section `model`; `ConfigError` for another kind, or a key that it does not take."""
         options = dict(spec)
         kind = options.pop("kind", None)
         if kind != KIND:
@@ -108,15 +103,10 @@ class LanguageModel:
         return cls(**options)
 
     def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None, classes: int = 0) -> nn.Module:
-        """Return the model, in training mode, for texts of `length` tokens of a vocabulary.
-
-        Args:
-            classes: of texts that it distinguishes; 0 for a causal model.
-            seed: of random initial weights; None takes the public ones, the same in every training.
-
-        Raises:
-            ConfigError: transformers is not installed, or knows no such model.
-            DataError: the folder cannot be read, or the model is too small for the texts.
+        """Return the model, in training mode, for texts of `length` tokens, in so many classes; 0 for a causal model.
+         Random initial weights are those of `seed`; without one those that are public, the same in every training.
+        `ConfigError` if transformers is not installed, or knows no such model; `DataError` if the folder cannot be read, or the
+        model is too small.
         """
         library = extra_library("transformers")
         library.logging.set_verbosity_error()
@@ -132,11 +122,7 @@ class LanguageModel:
         return module
 
     def digest(self) -> str:
-        """Return the hash of the folder's config and weights, "" without a folder.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """Return the hash of the folder's config and weights, "" without a folder; `DataError` if a file cannot be read."""
         if not self.folder:
             return ""
         total = hashlib.sha256()
@@ -226,12 +212,9 @@ class Adapter:
         object.__setattr__(self, "layers", tuple(self.layers))
 
     def attach(self, module: nn.Module, seed: Seed, classes: int = 0) -> nn.Module:
-        """Return the model with its weights frozen and adapters of random initial weights beside them.
+        """Return the model with its weights frozen and adapters of random initial weights beside them (`draw` gives others).
 
-        The last layer of a classifier is trained as a whole. `draw` gives an adapter other initial weights.
-
-        Raises:
-            ConfigError: peft is not installed, or the model has no such layers.
+        The last layer of a classifier is trained as a whole. `ConfigError` if peft is not installed, or finds no such layers.
         """
         library = extra_library("peft")
         targets = list(self.layers) or None
@@ -319,11 +302,7 @@ def _without_dropout(config: Any) -> None:
 
 
 def extra_library(name: str) -> Any:
-    """Return transformers or peft, imported when it is first asked for.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
+    """Return transformers or peft, imported when it is first asked for; `ConfigError` if it is not installed."""
     try:
         if name == "transformers":
             import transformers

@@ -35,10 +35,7 @@ class Field:
 class PackedInputs(nn.Module):
     """A model of several tensors as one of a single tensor `(n, numbers)`, which is cut in the order of `fields`.
 
-    Args:
-        module: the model; its parameters keep their names behind "module.".
-        fields: what it takes.
-        dictionary: it takes one dictionary of them, not arguments by name.
+    Its parameters keep their names behind "module."; with `dictionary` it takes one of them, not arguments by name.
     """
 
     def __init__(self, module: nn.Module, fields: tuple[Field, ...], *, dictionary: bool) -> None:
@@ -56,11 +53,7 @@ class PackedInputs(nn.Module):
 
 
 def _whole(name: str, part: Tensor) -> Tensor:
-    """Real numbers as int64.
-
-    Raises:
-        DataError: one has a fraction, which would be cut off; on a device, that no step may wait for, its launch fails.
-    """
+    """Real numbers as int64; `DataError` for a fraction, or a launch that fails on a device, that no step may wait for."""
     if part.is_floating_point() and not torch._C._functorch.is_batchedtensor(part):  # `vmap` lets no number decide anything
         if part.device.type != "cpu":
             torch._assert_async((part == part.trunc()).all(), f"input '{name}' of a model holds fractions")
@@ -95,8 +88,7 @@ def refuse_fractions(model: Mapping[str, Any], inputs: Array) -> None:
 def feed(module: nn.Module, spec: Mapping[str, Any], input_shape: tuple[int, ...]) -> nn.Module:
     """`module` itself, or fed with what `spec["inputs"]` names, for records of `input_shape`.
 
-    Raises:
-        ConfigError: `inputs` is no mapping of names to shapes, or names more or fewer numbers than a record has.
+    `ConfigError` if that is no mapping of names to shapes, or names more or fewer numbers than a record has.
     """
     if "inputs" not in spec:
         if "pass_inputs" in spec:

@@ -19,15 +19,9 @@ Shape = tuple[int, ...]
 
 
 def json_object(place: Path, largest: int, origin: str) -> dict[str, Any]:
-    """Return the object that a JSON file holds.
+    """Return the object that a JSON file holds, of so many bytes at most; else `DataError`.
 
-    Args:
-        place: of the file.
-        largest: bytes that are read.
-        origin: how such files come to be, for the messages: "as peft writes it".
-
-    Raises:
-        DataError: it cannot be read, is larger, or holds something else.
+    `origin` says how such files come to be, for the messages: "as peft writes it".
     """
     try:
         if place.stat().st_size > largest:
@@ -41,11 +35,7 @@ def json_object(place: Path, largest: int, origin: str) -> dict[str, Any]:
 
 
 def shapes(place: Path) -> Mapping[str, Shape]:
-    """Return the shape of each tensor of a safetensors file, by its header; no tensor is read.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return the shape of each tensor of a safetensors file, by its header alone; `DataError` if that cannot be read."""
     try:
         with safe_open(place, framework="pt") as tensors:
             return {key: tuple(tensors.get_slice(key).get_shape()) for key in tensors.keys()}  # noqa: SIM118
@@ -68,11 +58,7 @@ _OWN_KERNELS = (None, "eager", "sdpa", "flash_attention_2", "flex_attention", "g
 
 
 def check(folder: Path) -> None:
-    """Refuse a folder with a config or index that reaches beyond it.
-
-    Raises:
-        DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.
-    """
+    """Raise `DataError` for a config that is no small object or asks for code or layers without end, or a shard elsewhere."""
     config = json_object(folder / CONFIG, _LARGEST_CONFIG, _FORM)
     if problem := config_problem(config):
         raise DataError(f"{folder / CONFIG}: {problem}")
@@ -83,8 +69,7 @@ def check(folder: Path) -> None:
 def read_places(folder: Path) -> list[Path]:
     """Return the folder's JSON files and safetensors, sorted, links to files followed: caches of models are made of them.
 
-    Raises:
-        DataError: one of them is a pipe or a device, which may never end.
+    `DataError` if one of them is a pipe or a device, which may never end.
     """
     places = sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")])
     for place in places:
@@ -94,11 +79,7 @@ def read_places(folder: Path) -> list[Path]:
 
 
 def numbers(folder: Path) -> int:
-    """Return how many numbers the folder's safetensors hold together, by their headers.
-
-    Raises:
-        DataError: a file cannot be read.
-    """
+    """Return how many numbers the folder's safetensors hold together, by their headers."""
     places = sorted(folder.glob("*.safetensors"))
     return sum(math.prod(shape) for place in places for shape in shapes(place).values())
 

@@ -42,11 +42,9 @@ class Moments:
         check_share(self.beta2, "beta2")
 
     def start(self, steps: int) -> _State:
-        """Return a fresh state for a training of `steps` steps."""
         return _State(self, steps)
 
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return torch's own optimiser with these options, at a constant learning rate."""
         betas: dict[str, Any] = {"betas": (self.beta1, self.beta2), "eps": self.stability}
         return type(self).torch_class(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **betas)
 

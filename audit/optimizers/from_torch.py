@@ -48,13 +48,9 @@ class FromTorch:
         return self.start_by_name(steps, lambda flat: {"parameters": flat})
 
     def start_by_name(self, steps: int, views: Views) -> _State:
-        """Return a fresh state for a training of `steps` steps.
+        """Return a fresh state for a training of `steps` steps; `ConfigError` if there is no such function.
 
-        Args:
-            views: of a flat storage `(N, width)`, parameter name to `(N, ...)`, without a copy.
-
-        Raises:
-            ConfigError: there is no such function.
+        `views` makes of a flat storage `(N, width)`, without a copy, parameter name to `(N, ...)`.
         """
         factory = plugins.foreign(self.factory, "optimizer.factory")
         if not callable(factory):

@@ -26,11 +26,9 @@ class Sgd:
         check_share(self.momentum, "momentum")
 
     def start(self, steps: int) -> _State:
-        """Return a fresh state for a training of `steps` steps."""
         return _State(self, steps)
 
     def read(self, steps: int) -> _Reader:
-        """Return the object that recovers the gradients of a training of `steps` steps from its weights."""
         return _Reader(self, steps)
 
     def rate(self, step: int, steps: int) -> float:
@@ -38,7 +36,6 @@ class Sgd:
         return self.learning_rate * rate_factor(self.schedule, self.warmup, step, steps)
 
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return torch's own optimiser with these options, at a constant learning rate."""
         return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
 
 

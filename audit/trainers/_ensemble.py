@@ -64,11 +64,7 @@ class SgdTrainer(EnsembleTrainer):
     """Trains with Poisson batches, without clipping and without noise."""
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        """The trained models of `job`.
-
-        Raises:
-            UnsupportedMechanism: the job demands noise.
-        """
+        """The trained models of `job`; `UnsupportedMechanism` if it demands noise."""
         if not is_non_private(job.mechanism):
             raise UnsupportedMechanism(
                 f"trainer 'sgd' trains without privacy but the job demands {job.mechanism}; use trainer 'dpsgd'"
@@ -101,11 +97,7 @@ class DpSgdTrainer(EnsembleTrainer):
         return replace(EnsembleTrainer._technique(self), clipping=self.clipping, quantile=quantile)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        """The trained models of `job`.
-
-        Raises:
-            UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
-        """
+        """The trained models of `job`; `UnsupportedMechanism` if it is not DP-SGD, or a layer of the model mixes examples."""
         if job.noisy is None:
             raise UnsupportedMechanism(
                 f"trainer 'dpsgd' clips and adds noise but the job demands {job.mechanism}; use trainer 'sgd'"

@@ -14,6 +14,11 @@ from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordN
 from audit.engine.federated.foreign_server import ForeignFederations
 from audit.engine.read.subject import Ensemble
 
+# keys that a plan of rounds has by the same names
+_PLANNED = (
+    *("clients", "noise", "dropped", "colluders", "cohorts", "split", "concentration", "split_seed", "example_cap", "slots"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedTrainer:
@@ -97,34 +102,18 @@ class FederatedTrainer:
                 noise_multiplier=self.record_noise,
                 batch=max(1.0, rate * records / self.clients),
             )
-        return RoundPlan(
-            clients=self.clients,
-            noise=self.noise,
-            dropped=self.dropped,
-            colluders=self.colluders,
-            cohorts=self.cohorts,
-            local=LocalTraining(
-                steps=self.local_steps,
-                batch=self.local_batch,
-                learning_rate=self.local_learning_rate,
-                private=private,
-                compile=self.compile,
-            ),
-            split=self.split,
-            concentration=self.concentration,
-            split_seed=self.split_seed,
-            example_cap=self.example_cap,
-            slots=self.slots,
-            hosts=self.hosts if self.unit == "example" else None,
-            adaptive=ClipQuantile.read(self.adaptive_clip),
+        local = LocalTraining(
+            steps=self.local_steps,
+            batch=self.local_batch,
+            learning_rate=self.local_learning_rate,
+            private=private,
+            compile=self.compile,
         )
+        hosts, adaptive = self.hosts if self.unit == "example" else None, ClipQuantile.read(self.adaptive_clip)
+        return RoundPlan(**{name: getattr(self, name) for name in _PLANNED}, local=local, hosts=hosts, adaptive=adaptive)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        """The trained models of `job`.
-
-        Raises:
-            UnsupportedMechanism: the job does not say what noise the trainer is to add, or its canaries are of another unit.
-        """
+        """The trained models of `job`; `UnsupportedMechanism` if it does not say what noise to add, or plants another unit."""
         if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise in ("none", "records")):
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import torch
 from audit import plugins
 from audit.core import checks
 from audit.core.canaries import PlantedRecords
-from audit.core.data import Array, Dataset, Vocabulary
+from audit.core.data import Dataset, Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private
 from audit.core.models import Subject
 from audit.core.seeds import Seed
-from audit.core.training import Executed, Progress, TrainingJob
+from audit.core.training import Progress, TrainingJob
 from audit.engine.device import find_device, one_precision
+from audit.engine.ensemble import join_executed
 from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.parameter_layout import Layout
 from audit.engine.text.adapters import AdapterModels
@@ -87,12 +88,9 @@ class LanguageModelTrainer:
         return self._models(job, None)
 
     def fit(self, job: TrainingJob, progress: Progress) -> Subject:
-        """Return the trained models of `job`.
-
-        Raises:
-            UnsupportedMechanism: a mechanism other than DP-SGD or plain SGD; canaries that are gradients; a layer that mixes
-                records.
-            ExecutionMismatch: training moved nothing, or what is frozen.
+        """Return the trained models of `job`; `ExecutionMismatch` if training moved nothing, or what is frozen.
+         `UnsupportedMechanism` for a mechanism other than DP-SGD or plain SGD, canaries that are gradients, and layers that mix
+        records.
         """
         if job.noisy is None and not is_non_private(job.mechanism):
             raise UnsupportedMechanism(f"trainer 'language_model' does not execute {job.mechanism}; use mechanism 'dp_sgd'")
@@ -117,7 +115,7 @@ class LanguageModelTrainer:
                 with one_precision(device):
                     executions.append(training.run(learners, progress))
             last.append(learners.flat.clone())
-        execution = _join(executions) if executions else None
+        execution = join_executed(executions) if executions else None
         flats = torch.cat(last), torch.cat(first)
         return TextModels(learners.text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
 
@@ -152,17 +150,6 @@ class LanguageModelTrainer:
             module = adapter.attach(module, Seed(0) if seed is None else seed, dataset.classes)
         precision = Precision(bfloat16=self.precision == "bfloat16", checkpointing=self.checkpointing)
         return TextModel(module, find_device(device), precision, vocabulary.text_length)
-
-
-def _join(executions: list[Executed]) -> Executed:
-    """Return what was measured of several trainings as one value, in order."""
-
-    def column(name: str) -> Array:
-        return np.concatenate([getattr(execution, name) for execution in executions])
-
-    names = ("batch_sizes", "population", "noise_multiplier", "largest_norm", "skipped", "recomputed")
-    columns: dict[str, Any] = {name: column(name) for name in names}
-    return replace(executions[0], **columns)
 
 
 PLUGIN = LanguageModelTrainer

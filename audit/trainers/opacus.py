@@ -43,11 +43,9 @@ class OpacusTrainer:
             raise ConfigError(f"opacus.per_sample is '{self.per_sample}'; expected 'hooks' or 'functorch'")
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        """The trained models of `job`.
+        """The trained models of `job`; `ConfigError` if Opacus is not installed.
 
-        Raises:
-            UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
-            ConfigError: Opacus is not installed.
+        `UnsupportedMechanism` if it is not DP-SGD, or a layer of the model mixes examples.
         """
         if job.noisy is None:
             raise UnsupportedMechanism(f"trainer 'opacus' does DP-SGD but the job demands {job.mechanism}; use trainer 'sgd'")

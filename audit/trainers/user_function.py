@@ -42,12 +42,9 @@ class UserFunction:
             raise ConfigError(f"user_function.function is '{self.function}'; expected 'package.module:callable'")
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        """The trained models of `job`.
-
-        Raises:
-            ConfigError: the function cannot be loaded, returned something else than a model, or changed what the model holds
-                outside of parameters and buffers.
-            UnsupportedMechanism: canaries that are gradients, or checkpoints: the function's steps are its own.
+        """The trained models of `job`; its checkpoints and canaries that are gradients are an `UnsupportedMechanism`.
+         `ConfigError` if the function cannot be loaded, returned something else than a model, or changed what the model holds
+        outside of parameters and buffers.
         """
         if job.canaries.are_gradients or job.checkpoints:
             raise UnsupportedMechanism(

@@ -45,7 +45,6 @@ class CompiledNormals:
             code.normal_start(state.data_ptr(), seed & 0xFFFFFFFF)
 
     def step(self) -> Tensor:
-        """`(streams, width)` next numbers. Overwritten by later calls."""
         states, zeros, numbers = self._states.data_ptr(), self._zeros.data_ptr(), self._numbers.data_ptr()
         self._code.normal_numbers(states, *self._numbers.shape, zeros, len(self._zeros), numbers)
         return self._numbers

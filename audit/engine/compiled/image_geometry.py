@@ -35,7 +35,6 @@ class Axis:
 
     @property
     def out(self) -> int:
-        """Positions of the result."""
         return (self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
 
     @property

@@ -1,5 +1,7 @@
 """A clip norm that follows the clients: after each round it moves by a noisy count of the updates that it did not clip."""
 
+from dataclasses import InitVar, dataclass
+
 import torch
 from torch import Tensor
 
@@ -7,27 +9,18 @@ from audit.core.clip_quantile import ClipQuantile
 from audit.core.errors import ConfigError
 
 
+@dataclass(eq=False)
 class ClipNorms:
-    """The clip norms of N federations over the rounds, over the first one, `clip_norm`.
+    """The clip norms of N federations over the rounds, over the first one, for models `like` `(N, width)`."""
 
-    Args:
-        clients: of a round in expectation, a public constant.
-        deviation: of the noise on a count, drawn from `streams` of each federation.
-        like: `(N, width)` models.
-    """
+    settings: ClipQuantile  # how they move
+    clients: float  # of a round in expectation, a public constant
+    deviation: float  # of the noise on a count
+    clip_norm: float  # the first one
+    streams: list[torch.Generator]  # of each federation's noise
+    like: InitVar[Tensor]
 
-    def __init__(
-        self,
-        settings: ClipQuantile,
-        *,
-        clients: float,
-        deviation: float,
-        clip_norm: float,
-        streams: list[torch.Generator],
-        like: Tensor,
-    ) -> None:
-        self.settings, self.clients, self.deviation = settings, clients, deviation
-        self.clip_norm, self.streams = clip_norm, streams
+    def __post_init__(self, like: Tensor) -> None:
         self.ratios = torch.ones(len(like), dtype=torch.float64, device=like.device)
         self.counts = torch.zeros_like(self.ratios)
 
@@ -43,7 +36,6 @@ class ClipNorms:
         return scaled
 
     def count_noise(self) -> Tensor:
-        """Return the noise of a round's counts `(N,)`."""
         draws = torch.stack([torch.randn((), generator=stream, dtype=torch.float64) for stream in self.streams])
         return draws.to(self.counts.device) * self.deviation
 

@@ -142,7 +142,6 @@ class Federations:
         return np.asarray(numbers % self.plan.cohorts)
 
     def run(self, progress: Progress) -> TrainedModels:
-        """Return all federations after all rounds."""
         rounds, count = self.rounds, self.count
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
         participants = self.coins.sum(2).reshape(count, -1, self.plan.cohorts).sum(2)
@@ -202,7 +201,6 @@ class Federations:
         self._note(number, self.canaries.observe(sight), signals)
 
     def _note(self, number: int, observed: Mapping[str, Tensor], signals: dict[str, Tensor]) -> None:
-        """Keep the observations of this round's canaries, `(N, m)` each."""
         step, own = number // self.plan.cohorts, self.canaries.owners % self.plan.cohorts == number % self.plan.cohorts
         for name, values in observed.items():
             if name not in signals:
@@ -263,7 +261,6 @@ class Federations:
         return rows, real
 
     def released(self, total: Tensor, noise: Tensor) -> Tensor:
-        """Return the noisy sum behind the next model."""
         return total + noise
 
     def move(self, release: Tensor, total: Tensor) -> None:

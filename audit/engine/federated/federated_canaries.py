@@ -229,5 +229,4 @@ def streams(seeds: Sequence[Seed], name: str) -> list[torch.Generator]:
 
 
 def stream(seed: Seed) -> torch.Generator:
-    """Return the generator of a seed."""
     return torch.Generator().manual_seed(seed.integer())

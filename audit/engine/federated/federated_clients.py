@@ -37,10 +37,8 @@ class Workers:
 
     A federation's model is one row: the trainable parameters as the engine lays them out, then the buffers that training moves
     (statistics of BatchNorm). Both are what a client sends. `state` is that of all federations, name to `(N, ...)`, `records`
-    are inputs and labels of the train split, `slots` are clients at once.
-
-    Raises:
-        UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.
+    are inputs and labels of the train split, `slots` are clients at once. Dropout, or an untrained tensor that differs between
+    federations, is an `UnsupportedMechanism`.
     """
 
     def __init__(
@@ -115,12 +113,8 @@ class Workers:
         self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()
     ) -> tuple[Tensor, PrivateSteps | None]:
         """Return how far the models of `k` clients moved, as gradients `(k, width)`, for `k` up to `slots`; and their DP-SGD.
-
-        Args:
-            start: `(k, width)` models that the clients were sent.
-            rows: `(k, steps, rows)` records of each local step.
-            real: which of those are not padding.
-            streams: of each client's own noise, if its steps are DP-SGD.
+         They train on records `rows` `(k, steps, rows)`, of which `real` says which are no padding, from the models `start`
+        `(k, width)` that they were sent. `streams` are of each client's own noise, if its steps are DP-SGD.
         """
         if self._compiled is not None:
             last = start.clone()

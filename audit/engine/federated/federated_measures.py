@@ -30,8 +30,7 @@ class ReleasedSums:
     def sum_behind(self, before: Tensor, after: Tensor, logged_sum: Tensor) -> Tensor:
         """Return the sums `(N, width)` of a round that moved models from `before` to `after`.
 
-        Raises:
-            ObservationError: the sum does not follow from the models, and `logged_sum` leads to others.
+        `ObservationError` if the sum does not follow from the models, and `logged_sum` leads to others.
         """
         if self.reader is not None:
             return self.reader.gradient(before, after) * self.denominator
@@ -87,13 +86,8 @@ class RoundMeasures:
 
     def executed(self, steps: int, coordinates: int, population: int, *, local: bool, inner: int) -> Executed:
         """Return all of it; a round without clients has no local noise, and counts as a draw all the same.
-
-        Args:
-            steps: of the accounting.
-            coordinates: that get noise in a round; 0 if there is none.
-            population: clients and canary clients of a federation.
-            local: noise is that of the clients that reply.
-            inner: coordinates x steps that get noise in a client's update; 0 if clients add none.
+         Steps are those of the accounting; `coordinates` get noise in a round, and `inner` x steps in a client's update;
+        `population` are clients and canary clients. With `local`, noise is that of the clients that reply.
         """
         count, rounds = self.replies.shape
         draws, multiplier = coordinates * rounds, np.zeros(count)

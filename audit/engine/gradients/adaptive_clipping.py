@@ -105,11 +105,9 @@ class AdaptiveNorms:
 
     @property
     def clip(self) -> Clip:
-        """Clipping at the norms of this step."""
         return Clip(norm=self.norms)
 
     def see(self, clipping: Clipping, mask: Tensor) -> None:
-        """Counts the real rows of one pass."""
         below = (clipping.norms <= self.norms).double() - 0.5
         self._halves += torch.where(mask & clipping.norms.isfinite(), below, 0.0).sum(1)
 

@@ -52,7 +52,6 @@ class Clip:
     per_layer: bool = False
 
     def of_model(self, model: int) -> Clip:
-        """Return what one model of several is clipped to."""
         return Clip(norm=self.norm[model], per_layer=self.per_layer) if isinstance(self.norm, Tensor) else self
 
 
@@ -82,11 +81,14 @@ class Gradients(Protocol):
 
     def begin(self, seeds: Sequence[Seed]) -> None: ...
 
-    def forward(self, inputs: Tensor) -> Tensor: ...
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
 
-    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None: ...
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
 
-    def state(self) -> dict[str, Tensor]: ...
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it is."""
 
 
 def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
@@ -119,7 +121,6 @@ def all_finite(values: Tensor) -> bool:
 
 
 def accumulate(squares: dict[str, Tensor], layer: str, addition: Tensor) -> None:
-    """Adds `addition` to the squared norms of `layer`."""
     squares[layer] = squares[layer] + addition if layer in squares else addition
 
 

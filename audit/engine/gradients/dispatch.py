@@ -58,8 +58,7 @@ def model_gradients(
 def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
     """Return why these models cannot share their kernel launches, or None if they can; a reason is also logged.
 
-    Raises:
-        ConfigError: the module cannot be differentiated, neither way.
+    `ConfigError` if the module cannot be differentiated, neither way.
     """
     reason = unlogged_reason(module, state, records)
     if reason is not None:

@@ -119,7 +119,6 @@ class TapeGradients:
         return model_copy
 
     def begin(self, seeds: Sequence[Seed]) -> None:
-        """Starts the models' streams for the random layers of one step."""
         self.tape.draws = GeneratorDraws(seeds, self.flat.device)
 
     def begin_counted(self, streams: CounterStreams, place: Place) -> None:
@@ -127,7 +126,6 @@ class TapeGradients:
         self.tape.draws = CounterDraws(streams, place)
 
     def state(self) -> dict[str, Tensor]:
-        """Name to `(N, ...)`, as it is."""
         return dict(self._state)
 
     def forward(self, inputs: Tensor, *, training: bool = False) -> Tensor:
@@ -143,7 +141,6 @@ class TapeGradients:
         return out
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
         # with clipping the factor of padding is 0; without, its signals have to be
         uses, signals = self._signals(rows, use_mask=clip is None)
         count = rows.mask.shape[1]

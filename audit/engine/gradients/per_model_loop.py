@@ -26,11 +26,10 @@ log = logging.getLogger(__name__)
 
 class LoopGradients:
     """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
-
-    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another, as are
+     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another, as are
     models that draw constants from a seed of their own. `draws` says that the forward pass draws random numbers by other means
-    than layers; in evaluation every model then draws the same.
-    `own` holds a module for each model if more than weights differs between them; otherwise `module` serves all.
+    than layers; in evaluation every model then draws the same. `own` holds a module for each model if more than weights
+    differs.
     """
 
     def __init__(
@@ -64,21 +63,18 @@ class LoopGradients:
                 modes.evaluate()
 
     def begin(self, seeds: Sequence[Seed]) -> None:
-        """Sets the models' streams for the random layers of one step."""
         self._seeds, self._pass = seeds, 0
 
     def _stream(self, model: int) -> AbstractContextManager[None]:
         return seeded_stream(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
 
     def state(self) -> dict[str, Tensor]:
-        """Name to `(N, ...)`, as it is."""
         return dict(self._state)
 
     def _model(self, model: int) -> dict[str, Tensor]:
         return {name: value[model] for name, value in self._state.items()}
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
         self._set_modes(training=False)
         with torch.no_grad():
             parts = inputs.unflatten(0, (self.models, -1))
@@ -91,7 +87,6 @@ class LoopGradients:
             return outputs
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
         self._set_modes(training=True)
         results = []
         self._pass += 1

@@ -64,7 +64,6 @@ def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
 
 
 def error_location(error: Exception) -> str:
-    """File and line in which `error` was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -72,12 +71,10 @@ def error_location(error: Exception) -> str:
 
 
 def model_name(module: nn.Module) -> str:
-    """Words for the model as a whole, for messages."""
     return f"the model ({type(module).__name__})"
 
 
 def layer_title(path: str, layer: object) -> str:
-    """Words for the layer at `path`, for messages."""
     return f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
 
 

@@ -146,7 +146,6 @@ def _has_product(rows: object, matrix: object) -> bool:
 
 
 def _keeps_first_axis(key: Any) -> bool:
-    """True if indexing with `key` leaves the first axis as it is."""
     first = key[0] if isinstance(key, tuple) and key else key
     return first is Ellipsis or (isinstance(first, slice) and first == slice(None))
 

@@ -153,5 +153,4 @@ class _Direct(torch.autograd.Function):
 
 
 def _merge_models(parts: list[Tensor]) -> Tensor:
-    """The images of all models, one after another."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

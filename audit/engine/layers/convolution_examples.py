@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from audit.engine.alignment import ALIGNMENT
 from audit.engine.layers.convolution_patches import Geometry
+from audit.engine.parameter_layout import ALIGNMENT
 
 _GROUPED_POSITIONS = 128  # of an example, from which a grouped library call is faster than products (docs/evidence/speed.md)
 _GROUPED_CHANNELS = 16  # whose multiples the library has vectors for

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.grad import conv2d_input
 
-from audit.engine.alignment import ALIGNMENT
 from audit.engine.device import on_device
 from audit.engine.layers.batched_matmul import steady_bmm
 from audit.engine.layers.gram_norms import ghost_squares, join_squares
+from audit.engine.parameter_layout import ALIGNMENT
 
 # numbers of patches to compute at a time: as the cache holds, and 1 GB on a device
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
@@ -70,7 +70,6 @@ class Geometry:
 
 
 def read_geometry(plain: nn.Conv2d) -> Geometry:
-    """Kernel, stride, padding and dilation of `plain`."""
     return Geometry(
         kernel=(plain.kernel_size[0], plain.kernel_size[1]),
         stride=(plain.stride[0], plain.stride[1]),

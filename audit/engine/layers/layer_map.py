@@ -93,7 +93,6 @@ DROPOUTS: Mapping[type[nn.Module], int] = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dr
 
 
 def is_dropout(module: nn.Module) -> bool:
-    """True for a layer that drops activations at random."""
     return isinstance(module, nn.modules.dropout._DropoutNd)
 
 

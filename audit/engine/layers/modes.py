@@ -12,7 +12,6 @@ class Modes:
         self._evaluates = False
 
     def train(self) -> None:
-        """Every layer in the mode that it was handed over in."""
         if self._evaluates:
             self._module.train()
             for layer, mode in self._training:
@@ -20,6 +19,5 @@ class Modes:
             self._evaluates = False
 
     def evaluate(self) -> None:
-        """Every layer in evaluation mode."""
         self._module.eval()
         self._evaluates = True

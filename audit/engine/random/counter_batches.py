@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from audit.core.seeds import Seed
-from audit.engine.alignment import align_up
+from audit.engine.parameter_layout import align_up
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.sampling import Indices, Law, Mask
 
@@ -29,7 +29,6 @@ class DeviceBlock:
     totals: Indices  # the same with gradient canaries
 
     def sizes(self, within: int) -> Indices:
-        """`(N,)` records and gradient canaries of each batch of a step of the block."""
         totals: Indices = self.totals[within]
         return totals
 
@@ -52,7 +51,6 @@ class CounterSampler:
         self._first = 0
 
     def block(self) -> DeviceBlock:
-        """The next `law.block_steps` batches of every model."""
         law = self._law
         width = law.most_rows
         while True:
@@ -130,7 +128,6 @@ class _Part:
 
     @classmethod
     def empty(cls, steps: int, models: int, width: int, device: torch.device) -> _Part:
-        """Return batches without members."""
         index = torch.zeros(steps, models, width + 1, dtype=torch.int64, device=device)
         lengths, open_ends = torch.zeros(2, steps, models, dtype=torch.int64, device=device)
         extra = torch.zeros(steps, models, 0, dtype=torch.bool, device=device)
@@ -138,7 +135,6 @@ class _Part:
 
     @classmethod
     def join(cls, parts: Sequence[_Part]) -> _Part:
-        """Return the steps of several parts, in order."""
         names = ("index", "lengths", "extra", "open_ends")
         return cls(**{name: torch.cat([getattr(part, name) for part in parts]) for name in names})
 

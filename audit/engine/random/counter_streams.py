@@ -31,13 +31,10 @@ def multipliers(dimensions: int, device: torch.device) -> Tensor:
 
 
 def philox(counter: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
-    """`(4, ...)` independent words of 32 bits for each counter: Philox4x32-10.
+    """`(4, ...)` independent words of 32 bits for each counter `(4, ...)`: Philox4x32-10, by `round_keys` and `multipliers`.
 
     Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit in its place; a shift to the right
-    copies the sign, which the mask takes away. `keys` are as `round_keys` makes them, `factors` as `multipliers` does.
-
-    References:
-        Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", SC11.
+    copies the sign, which the mask takes away (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3").
     """
     multiplicands, addends = counter[0::2], counter[1::2]
     for key in keys:

@@ -33,7 +33,6 @@ class CyclicSampler:
         self._next = 0
 
     def block(self) -> Block:
-        """The next `law.block_steps` batches of every model."""
         turns = (self._next + np.arange(self._steps)) % self._cycle
         self._next += self._steps
         counts, starts = self._counts.T[turns], self._starts.T[turns]

@@ -15,7 +15,8 @@ from audit.engine.random.counter_streams import CounterStreams
 class DropoutDraws(Protocol):
     """Draws of one step, call after call."""
 
-    def uniforms(self, shape: Sequence[int]) -> Tensor: ...
+    def uniforms(self, shape: Sequence[int]) -> Tensor:
+        """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
 
 
 class GeneratorDraws:
@@ -26,7 +27,6 @@ class GeneratorDraws:
         self._generators = [torch.Generator(device=device).manual_seed(seed.integer()) for seed in seeds]
 
     def uniforms(self, shape: Sequence[int]) -> Tensor:
-        """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
         return torch.cat([torch.rand(*shape, generator=generator, device=self._device) for generator in self._generators])
 
 
@@ -51,7 +51,6 @@ class CounterDraws:
         self._calls = 0
 
     def uniforms(self, shape: Sequence[int]) -> Tensor:
-        """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
         count = math.prod(shape)
         start = self._place.first * -(-count // self._place.rows)
         numbers = self._streams.uniforms(self._steps, start, count, self._calls)

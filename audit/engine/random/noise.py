@@ -16,7 +16,8 @@ _DRAW_NUMBERS = 1 << 24  # made at once by counters, in some 30 times as many by
 class NoiseSource(Protocol):
     """Standard normal numbers for the flat storage of N models, step after step."""
 
-    def step(self) -> Tensor: ...
+    def step(self) -> Tensor:
+        """`(N, width)` numbers for the next step; 0 in the storage's padding. Overwritten by later calls."""
 
 
 class NoiseStreams:
@@ -34,7 +35,6 @@ class NoiseStreams:
         self._next = steps
 
     def step(self) -> Tensor:
-        """`(N, width)` numbers for the next step; 0 in the storage's padding. Overwritten by later calls."""
         if self._next == self._block.shape[1]:
             for model, generator in enumerate(self._generators):
                 self._block[model].normal_(generator=generator)
@@ -64,7 +64,6 @@ class CounterNoise:
         self._first, self._next = 0, steps
 
     def step(self) -> Tensor:
-        """`(N, width)` numbers for the next step; 0 in the storage's padding. Overwritten by later calls."""
         if self._next == len(self._block):
             self._draw()
         self._next += 1

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core.seeds import Seed
-from audit.engine.alignment import align_up
+from audit.engine.parameter_layout import align_up
 
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -24,7 +24,6 @@ class Law:
 
     @property
     def mean(self) -> float:
-        """Expected number of records a step."""
         return self.population * self.rate
 
     @property
@@ -100,13 +99,9 @@ class Block:
 
 class EnsembleSampler:
     """Batches of N models together, each from its own stream.
-
-    Args:
-        law: over the shared records followed by all canaries.
-        seeds: one per model, the stream of its batches.
-        included: `(N, m)` coins. A canary with coin 0 is drawn like any other record and left out, so
-            the batches of everything else do not depend on the coins.
-        as_gradients: canaries are reported in `Block.extra` instead of as records.
+     The law is over the shared records followed by all canaries. A canary with coin 0 in `included` `(N, m)` is drawn like any
+    other record and left out, so the batches of everything else do not depend on the coins. With `as_gradients`, canaries are
+    reported in `extra` instead of as records.
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, as_gradients: bool) -> None:

@@ -61,11 +61,7 @@ def batched_logits(
 
 
 def read_logits(outputs: Any) -> torch.Tensor:
-    """The tensor of logits in what a model returned: itself, alone in a tuple, or under the name `logits`.
-
-    Raises:
-        DataError: there is none.
-    """
+    """The tensor of logits in what a model returned: itself, alone in a tuple, or under the name `logits`; else `DataError`."""
     if isinstance(outputs, tuple | list) and len(outputs) == 1:
         outputs = outputs[0]
     if isinstance(outputs, dict) and "logits" in outputs:
@@ -160,8 +156,7 @@ class ModuleTarget:
     def logits_of_parts(self, batch: Any, call: Callable[[Any, Any], Any]) -> Array:
         """Outputs for one batch in a user's form: arrays, or a tuple or dictionary of them; `call(module, parts)` asks.
 
-        Raises:
-            DataError: a part is no array of numbers, or the module refuses them.
+        `DataError` if a part is no array of numbers, or the module refuses them.
         """
         place = find_device(self.device)
         parts = _to_tensors(batch, place, self._own_type)

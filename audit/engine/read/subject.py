@@ -36,12 +36,10 @@ class Ensemble:
 
     @property
     def released(self) -> frozenset[str]:
-        """All that the job's access releases."""
         return self._job.access.released
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """The last weights, parameter name to `(N, ...)`."""
         return self.models.weights
 
     @property
@@ -57,11 +55,9 @@ class Ensemble:
         return self._job.dataset.classes
 
     def own_losses(self, records: Records) -> Array | None:
-        """`(N, n)` losses by the job's own loss; None if it names none."""
         return self._reader.losses(records) if self._job.loss else None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
-        """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""
         records = canaries.records
         reductions = [signal for signal in signals if isinstance(signal, Reduction)]
         if self._job.loss or records is None or not records.are_classified:
@@ -93,12 +89,10 @@ class Ensemble:
         return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed), source)
 
     def checkpoints(self) -> Sequence[Ensemble]:
-        """The models as they were after each of the job's checkpoints."""
         parts = (TrainedModels(weights=weights, executed=self.models.executed) for weights in self.models.checkpoints)
         return [Ensemble(self._job, part, self._source) for part in parts]
 
     def gradient_norms(self, records: Records) -> Array:
-        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
         return self._reader.gradient_norms(records)
 
     def representations(self, records: Records) -> Representations | None:

@@ -73,11 +73,7 @@ class CanaryCallback:
         raise AttributeError(name)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **values: Any) -> None:
-        """Refuse a training with prepared data that do not hold the canaries as planned.
-
-        Raises:
-            ExecutionMismatch: names what is wrong and where.
-        """
+        """Raise `ExecutionMismatch`, with what and where, if the prepared data do not hold the canaries as planned."""
         model: nn.Module = values["model"]
         self.deferred = _is_sharded(args, model)
         if not any(parameter.requires_grad for parameter in model.parameters()):
@@ -99,16 +95,11 @@ class CanaryCallback:
         self._watch(model, finder)
 
     def on_save(self, args: Any, state: Any, control: Any, **values: Any) -> None:
-        """Score the canaries at a checkpoint."""
         if not self.deferred:
             self.scores[int(state.global_step)] = secret_log_probabilities(values["model"], self._encode, self._texts)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **values: Any) -> None:
-        """Score the canaries under the trained model.
-
-        Raises:
-            ExecutionMismatch: training left every parameter as it was.
-        """
+        """Score the canaries under the trained model; `ExecutionMismatch` if training left every parameter as it was."""
         if self.deferred:
             return
         self._judge_visits()
@@ -165,11 +156,7 @@ class CanaryCallback:
         self._hook = model.register_forward_pre_hook(look, with_kwargs=True)
 
     def _judge_visits(self) -> None:
-        """Refuse a training with batches that held no canary, and say of how many they did not.
-
-        Raises:
-            ExecutionMismatch: the sampler visited none.
-        """
+        """Say how many canaries no batch held; `ExecutionMismatch` if that is all."""
         self._hook.remove()
         planted, missing_count = int(self._included.sum()), len(self._awaited_canaries)
         if missing_count == planted and self._first_step == 0:

@@ -27,11 +27,7 @@ class OwnState:
 
     @classmethod
     def of(cls, model: TextModel, tokens: Tensor, *, classes: int) -> OwnState:
-        """Return the state of a model that has not been trained.
-
-        Raises:
-            UnsupportedMechanism: it answers otherwise when it is asked again, or cannot answer.
-        """
+        """Return the state of a model before its training; `UnsupportedMechanism` if it cannot answer, or not twice alike."""
         with quiet_libraries(UnsupportedMechanism, "the language model cannot be asked about the texts"):
             outputs = _answer(model, tokens, classes)
         state = outside_state(model.module)

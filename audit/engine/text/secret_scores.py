@@ -95,9 +95,8 @@ def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, st
 def token_log_probabilities(
     module: nn.Module, rows: Sequence[Sequence[int]], reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 ) -> list[Array]:
-    """Return for each text what its tokens from the second on say, `(T - 1,)` float64: their log-probabilities.
-
-    `reduce` makes other scores of log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)`. Texts
+    """Return for each text the log-probabilities of its tokens from the second on, `(T - 1,)` float64.
+     `reduce` makes other scores of log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)`. Texts
     of one length share a pass, so that none is padded.
     """
     device = next(module.parameters()).device

@@ -18,9 +18,6 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
     """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
 
     Penalties and forced tokens of the model's own generation_config are not obeyed: with them the likeliest token is not taken.
-
-    Raises:
-        ConfigError: fewer than one beam.
     """
     if beams < 1:
         raise ConfigError(f"beams is {beams}; expected at least 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,11 +59,9 @@ class TextModel:
             self._parameters[slot.name].data = view
 
     def load(self, flat: Tensor) -> None:
-        """Give the trainable parameters other values, `(width,)`."""
         self.flat[0].copy_(flat)
 
     def state(self) -> dict[str, Tensor]:
-        """Name to value of the trainable parameters."""
         return {slot.name: slot.view(self.flat)[0] for slot in self.layout.slots}
 
     def texts(self, tokens: Tensor) -> Tensor:
@@ -71,7 +69,6 @@ class TextModel:
         return tokens.reshape(-1, self._text_length) if self._text_length else tokens
 
     def count_texts(self, tokens: Tensor) -> int:
-        """Return how many texts a record holds."""
         return tokens.shape[1] // self._text_length if self._text_length else 1
 
     def logits(self, texts: Tensor) -> Tensor:
@@ -79,21 +76,21 @@ class TextModel:
 
         Texts end in padding (-1), which causal attention never sees from inside the text.
         """
-        ids = texts.clamp(min=0)[:, :-1]
-        with self._passes():
-            output = self.module(input_ids=ids, use_cache=False, **self._places(ids))
-        logits: Tensor = output.logits
-        return logits.float()
+        return self._logits(texts.clamp(min=0)[:, :-1], use_cache=False)
 
     def class_logits(self, tokens: Tensor) -> Tensor:
         """Return `(rows, classes)` float32 of a classifier; padding has its own token and takes no part."""
         is_text = tokens >= 0
         settings: Any = self.module.config
-        ids = torch.where(is_text, tokens, settings.pad_token_id)
-        with self._passes():
-            output = self.module(input_ids=ids, attention_mask=is_text.long(), **self._places(ids))
-        result: Tensor = output.logits.float()
-        return result
+        return self._logits(torch.where(is_text, tokens, settings.pad_token_id), attention_mask=is_text.long())
+
+    def _logits(self, ids: Tensor, **options: Any) -> Tensor:
+        if self._positions:  # with a row for each text, so that learned positions have a gradient for each
+            options["position_ids"] = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+        is_short = self.precision.bfloat16
+        with torch.autocast(self.device.type, dtype=torch.bfloat16) if is_short else nullcontext():
+            logits: Tensor = self.module(input_ids=ids, **options).logits
+        return logits.float()
 
     def token_log_probabilities(self, tokens: Tensor) -> Tensor:
         """Return `(rows, T)`: of each token given those before it in its text; 0 for the first one and for padding."""
@@ -194,25 +191,13 @@ class TextModel:
         """This model: adapters have one beside them."""
         return self
 
-    def _places(self, ids: Tensor) -> dict[str, Tensor]:
-        if not self._positions:
-            return {}
-        # with a row for each text, so that learned positions have a gradient for each
-        return {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)}
-
     @property
     def _tolerance(self) -> float:
         # the rounding of bfloat16 itself is of that order (docs/use/language-models.md)
         return 5e-2 if self.precision.bfloat16 else TOLERANCE
 
-    def _passes(self) -> AbstractContextManager[None]:
-        if not self.precision.bfloat16:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
-
 
 def as_bytes(value: Tensor) -> memoryview:
-    """Return what a tensor holds, of any device and type."""
     return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,39 +22,26 @@ from audit.engine.text.text_model import TextModel, name_weights
 ROWS = 64
 
 
+@dataclass(frozen=True, eq=False)
 class TextModels:
-    """N language models that differ in their trainable parameters, rows of `flat` `(N, width)`, which one model gets in turn.
+    """N language models that differ in their trainable parameters, which one model gets in turn."""
 
-    Args:
-        initial: the parameters before the first step.
-        released: the signals that they show.
-        executed: what their trainer measured of itself; None if nothing was trained.
-        classes: of texts that a classifier distinguishes; 0 for causal models.
-    """
-
-    def __init__(
-        self,
-        text_model: TextModel,
-        flat: Tensor,
-        initial: Tensor,
-        released: frozenset[str],
-        executed: Executed | None = None,
-        *,
-        classes: int = 0,
-    ) -> None:
-        self._model, self._flat, self._initial = text_model, flat, initial
-        self.released, self.executed, self.classes = released, executed, classes
+    text_model: TextModel
+    flat: Tensor  # `(N, width)` trainable parameters
+    first: Tensor  # the same before the first step
+    released: frozenset[str]  # the signals that they show
+    executed: Executed | None = None  # what their trainer measured of itself; None if nothing was trained
+    classes: int = 0  # of texts that a classifier distinguishes; 0 for causal models
 
     @property
     def weights(self) -> Mapping[str, Array]:
         """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
-        return {name: value.cpu().numpy() for name, value in name_weights(self._model.layout, self._flat).items()}
+        return {name: value.cpu().numpy() for name, value in name_weights(self.text_model.layout, self.flat).items()}
 
     def __len__(self) -> int:
-        return len(self._flat)
+        return len(self.flat)
 
     def own_losses(self, records: Records) -> Array | None:
-        """None: language models are trained by cross-entropy of tokens."""
         return None
 
     def outputs(self, inputs: Array) -> Array:
@@ -61,14 +49,14 @@ class TextModels:
 
         Of a classifier the logits, `(N, n, classes)`.
         """
-        call = self._model.class_logits if self.classes else self._model.token_log_probabilities
+        call = self.text_model.class_logits if self.classes else self.text_model.token_log_probabilities
         return self._call_each_model(call, inputs)
 
     def token_moments(self, inputs: Array) -> Array:
         """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
 
         def moments(tokens: Tensor) -> Tensor:
-            logs = torch.log_softmax(self._model.logits(self._model.texts(tokens)), dim=-1)
+            logs = torch.log_softmax(self.text_model.logits(self.text_model.texts(tokens)), dim=-1)
             shares = logs.exp()
             mean = (shares * logs).sum(-1)
             spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
@@ -87,15 +75,12 @@ class TextModels:
         return self._call_each_model(functools.partial(self._search, width=width), inputs, starts)
 
     def initial(self) -> TextModels:
-        """Return the models as they were before the first step."""
-        return TextModels(self._model, self._initial, self._initial, self.released, classes=self.classes)
+        return replace(self, flat=self.first, executed=None)
 
     def alone(self, model: int) -> TextModels:
-        flat, initial = self._flat[model : model + 1], self._initial[model : model + 1]
-        return TextModels(self._model, flat, initial, self.released, self.executed, classes=self.classes)
+        return replace(self, flat=self.flat[model : model + 1], first=self.first[model : model + 1])
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
-        """Return signals of the canaries by their keys; without those that the models lack."""
         records = canaries.records
         has_classes = records is not None and records.are_classified
         reductions = [signal for signal in signals if has_classes and isinstance(signal, Reduction)]
@@ -105,14 +90,13 @@ class TextModels:
         return {key: value for key, value in values.items() if value is not None}
 
     def gradient_norms(self, records: Records) -> Array:
-        """Return `(N, n)` l2 norms of each record's loss gradient in the trainable parameters."""
         norms = np.empty((len(self), len(records)), dtype=np.float32)
         tokens, labels = self._tensor(records.inputs), self._tensor(records.labels)
         for model in range(len(self)):
-            self._model.load(self._flat[model])
+            self.text_model.load(self.flat[model])
             for start in range(0, len(records), ROWS):
                 part = slice(start, start + ROWS)
-                gradients = self._model.record_gradients(tokens[part], labels[part])
+                gradients = self.text_model.record_gradients(tokens[part], labels[part])
                 squares = torch.stack([value.flatten(1).square().sum(1) for value in gradients.values()]).sum(0)
                 norms[model, part] = squares.sqrt().cpu().numpy()
         return norms
@@ -133,7 +117,7 @@ class TextModels:
         raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
 
     def _demand_one_text(self, inputs: Array) -> None:
-        if self._model.count_texts(self._tensor(inputs[:1])) > 1:
+        if self.text_model.count_texts(self._tensor(inputs[:1])) > 1:
             raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
 
     def _search(self, tokens: Tensor, begin: Tensor, width: int) -> Tensor:
@@ -145,7 +129,7 @@ class TextModels:
             if not bool(active.any()):
                 continue
             rows = text[active]
-            logs = torch.log_softmax(self._model.logits(rows[:, :, : place + 1].flatten(0, 1))[:, -1], dim=-1)
+            logs = torch.log_softmax(self.text_model.logits(rows[:, :, : place + 1].flatten(0, 1))[:, -1], dim=-1)
             totals = scores[active].unsqueeze(-1) + logs.unflatten(0, rows.shape[:2])
             scores[active], best = totals.flatten(1).topk(width)
             rows = rows.gather(1, (best // logs.shape[-1]).unsqueeze(-1).expand(-1, -1, length))
@@ -159,7 +143,7 @@ class TextModels:
         for place in range(1, text.shape[1]):
             active = (begin <= place) & (tokens[:, place] >= 0)
             if bool(active.any()):
-                best = self._model.logits(text[:, : place + 1])[:, -1].argmax(-1)
+                best = self.text_model.logits(text[:, : place + 1])[:, -1].argmax(-1)
                 text[:, place] = torch.where(active, best, text[:, place])
         return torch.where(places >= begin.unsqueeze(1), text, tokens)
 
@@ -167,7 +151,7 @@ class TextModels:
         """Return `call` of all rows of the columns under every model, `(N, n, ...)`."""
         tensors, results = [self._tensor(column) for column in columns], []
         for model in range(len(self)):
-            self._model.load(self._flat[model])
+            self.text_model.load(self.flat[model])
             with torch.no_grad():
                 parts = [
                     call(*(tensor[start : start + ROWS] for tensor in tensors)).cpu()
@@ -177,4 +161,4 @@ class TextModels:
         return np.stack(results)
 
     def _tensor(self, values: Array) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._model.device)
+        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self.text_model.device)

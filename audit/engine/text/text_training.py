@@ -42,7 +42,6 @@ class Texts:
         return cls(tokens=tokens, labels=labels) if device.type == "cpu" else cls(tokens=tokens[:], labels=labels[:])
 
     def take(self, rows: Array) -> tuple[Tensor, Tensor]:
-        """Return tokens and labels of some records."""
         index = torch.from_numpy(np.ascontiguousarray(rows)).to(self.tokens.device)
         return self.tokens[index], self.labels[index]
 
@@ -125,7 +124,7 @@ class _Step:
     def __init__(self, learners: Learners, job: TrainingJob, seeds: Sequence[Seed]) -> None:
         self._learners = learners
         self._private = job.noisy
-        self._optimizer = start_optimizer(job, job.steps, learners.layout)
+        self._optimizer = start_optimizer(job, learners.layout)
         self._total = torch.zeros_like(learners.flat)
         self._clip = None if self._private is None else Clip(norm=self._private.clip_norm)
         self._noise = None
@@ -138,7 +137,6 @@ class _Step:
         self._skips, self._steps = torch.zeros(len(seeds), dtype=torch.int64, device=learners.flat.device), 0
 
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor) -> None:
-        """Add the (clipped) gradients of some records to their models' sums."""
         clipping = self._learners.add(tokens, labels, owner, self._clip, self._total)
         if clipping is not None and self._private is not None:
             self._largest.scatter_reduce_(0, owner, (clipping.left[0] / self._private.clip_norm).double(), "amax")

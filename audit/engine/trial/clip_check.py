@@ -57,7 +57,6 @@ def _derivatives(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor
 
 
 def total_norm(gradients: Mapping[str, Tensor]) -> float:
-    """l2 norm over all values, in double precision."""
     return math.sqrt(sum(float(value.double().square().sum()) for value in gradients.values()))
 
 
@@ -97,7 +96,6 @@ class Recomputation:
         self._side = 0  # 0: at the parameters themselves
 
     def due(self, step: int) -> bool:
-        """True at the steps at which something is recomputed."""
         return step in self._steps
 
     def _module(self, engine: Gradients, model: int) -> nn.Module:
@@ -130,35 +128,35 @@ class Recomputation:
             sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
         return sums_by_model
 
-    def compare_sums(self, step: int, engine: Gradients, rows: Rows) -> None:
-        """Holds the engine's sums over a pass against plain autograd's; leaves parameters, buffers and `rows` alone.
+    def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip | None) -> None:
+        """Recomputes one real row of each chosen model, or the sums over a pass if nothing is clipped.
 
-        `ExecutionMismatch` if they differ by more than rounding at an early step.
+        Leaves parameters, buffers and `rows` alone. `ExecutionMismatch` if the engine's gradients differ by more than rounding
+        at an early step.
         """
-        state = {name: value.clone() for name, value in engine.state().items()}
-
-        def errors() -> dict[int, float]:
-            total = torch.zeros_like(engine.flat)
-            with kept_factors(engine) as factors:
-                engine.add_sum(rows, None, total)
-            for name, value in engine.state().items():
-                value.copy_(state[name])  # a layer with its own state (BatchNorm) has moved it
-            sums = self.sum_gradients(engine, rows, factors)
-            return {
-                model: _apart(engine, total, model, plain) / max(total_norm(plain), floor, 1e-30)
-                for model, (plain, floor) in sums.items()
-            }
-
-        for model, error in self._least_errors(engine, errors).items():
-            self._note(step, model, error)
-
-    def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
-        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone; raises as above."""
         rows_by_model = self._rows_to_check(rows)
         if not rows_by_model:
             return
-        for model, error in self._least_errors(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip)).items():
+        if clip is None:
+            state = {name: value.clone() for name, value in engine.state().items()}
+            errors = self._least_errors(engine, lambda: self._sum_errors(engine, rows, state))
+        else:
+            errors = self._least_errors(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip))
+        for model, error in errors.items():
             self._note(step, model, error)
+
+    def _sum_errors(self, engine: Gradients, rows: Rows, state: Mapping[str, Tensor]) -> dict[int, float]:
+        """By model the distance of its sum over a pass to plain autograd's; `state` is what the models are left in."""
+        total = torch.zeros_like(engine.flat)
+        with kept_factors(engine) as factors:
+            engine.add_sum(rows, None, total)
+        for name, value in engine.state().items():
+            value.copy_(state[name])  # a layer with its own state (BatchNorm) has moved it
+        sums = self.sum_gradients(engine, rows, factors)
+        return {
+            model: _apart(engine, total, model, plain) / max(total_norm(plain), floor, 1e-30)
+            for model, (plain, floor) in sums.items()
+        }
 
     def _least_errors(self, engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
         """Return the errors that `work` finds, model to error; above the limit the least of several tries.

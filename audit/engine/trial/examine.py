@@ -66,7 +66,6 @@ class Probe:
         return replace(self, inputs=values[0], labels=values[1])
 
     def first(self, count: int) -> Rows:
-        """The first records as rows of one model."""
         inputs, labels = self.inputs[:count], self.labels[:count]
         mask = torch.ones(1, len(inputs), dtype=torch.bool, device=inputs.device)
         return Rows(inputs=inputs, labels=labels, mask=mask, loss=self.loss)
@@ -74,12 +73,8 @@ class Probe:
 
 def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     """Return what `module`, in its modes of training, does with the records of `probe`, which are on the CPU.
-
-    With `private`, one record must not reach the gradient of another, nor a buffer.
-
-    Raises:
-        ConfigError: the model or its loss cannot be run, or not trained by the engine; the message names the layer.
-        UnsupportedMechanism: it mixes records, or keeps state of them, and `private`; the loss mixes records.
+     With `private`, one record must not reach the gradient of another, nor a buffer: `UnsupportedMechanism`, as for a loss that
+    mixes records. `ConfigError` if the model or its loss cannot be run, or not trained by the engine.
     """
     refuse_parts(module)
     if private:

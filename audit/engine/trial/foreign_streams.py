@@ -39,11 +39,7 @@ def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
 
 
 def draws_in_evaluation(module: nn.Module, records: Tensor) -> bool:
-    """True if `module`, which is left in its modes of training, draws from torch's stream in evaluation mode.
-
-    Raises:
-        ConfigError: the module's code fails; the message names the layer and the line.
-    """
+    """True if `module`, left in its modes of training, draws from torch's stream in evaluation; raises as `try_forward`."""
     modes = Modes(module)
     modes.evaluate()
     try:

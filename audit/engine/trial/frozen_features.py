@@ -50,15 +50,13 @@ class Split:
         return all(bool((state[name] == value.to(state[name])).all()) for name, value in own.items() if name in state)
 
     def fits(self, records: int, dtype: torch.dtype) -> bool:
-        """True if the features of so many records may be held in memory."""
         return records * self.width * dtype.itemsize <= _MOST_BYTES
 
 
 def split_module(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
     """Return the frozen and the trained part of `module`, or None if a model has no such parts, or they are not all alike.
-
-    What is frozen must be the same in the model of another seed that `counterpart` makes. Some records, at least two, on the
-    CPU, show that the parts are the whole.
+     What is frozen must be the same in the model of another seed that `counterpart` makes; `records` are at least two, on the
+    CPU.
     """
     if all(parameter.requires_grad for parameter in module.parameters()) or any(map(has_hooks, module.modules())):
         return None

@@ -9,7 +9,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.gradients.trials import CODE_ERRORS, error_location
 from audit.engine.losses import OwnLoss, RecordLoss
-from audit.engine.trial.mixing import alike
+from audit.engine.trial.mixing import alike, other_batches
 from audit.models.build import seeded_stream
 
 _ALONE = 4
@@ -18,12 +18,10 @@ _FIRST_MOVE, _GROWTH = 0.1, 1.25
 
 
 def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
-    """Try a loss out on `outputs` `(n, ...)` of a model and the labels of the same records.
-
-    Raises:
-        ConfigError: it fails, gives no number a record, draws random numbers or cannot be differentiated.
-        UnsupportedMechanism: a record's loss was seen to change with the other records of the batch: at these outputs, or at
-            others on the way to those of a model that fits the labels, or misses them.
+    """Try a loss out on outputs `(n, ...)` of a model and the labels of the same records.
+     `ConfigError` if it fails, gives no number a record, draws or cannot be differentiated; `UnsupportedMechanism` if a
+    record's loss was seen to change with the others of the batch: at these outputs, or on the way to those of a model that fits
+    or misses the labels.
     """
     if not isinstance(loss, OwnLoss):
         if labels.dtype == torch.bool and outputs.shape != labels.shape:
@@ -87,17 +85,9 @@ def _trial_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | No
 
 
 def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tensor) -> None:
-    # a generator of its own leaves the stream of the training where it is
-    order = torch.randperm(len(outputs), generator=torch.Generator().manual_seed(0))
-    half = len(outputs) // 2
-    trials: dict[str, tuple[list[Tensor], Tensor]] = {
-        "the batch in another order": ([order], whole[order]),
-        "half the batch": ([torch.arange(half), torch.arange(half, len(outputs))], whole),
-        "a record alone": ([torch.tensor([row]) for row in range(min(_ALONE, len(outputs)))], whole[:_ALONE]),
-    }
-    for words, (parts, reference) in trials.items():
+    for words, parts in other_batches(len(outputs), _ALONE):
         values = torch.cat([_plain_values(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
-        if not alike(values, reference):
+        if not alike(values, whole[torch.cat(parts)]):
             raise UnsupportedMechanism(
                 f"loss '{loss.name}': a record's loss changes with the other records of the batch ({words} gives other "
                 "numbers), as in contrastive losses and those that are averaged over a batch. No record has a gradient of its "

@@ -1,7 +1,7 @@
 """Whether a model's output for a record depends on the other records of its batch, found by trying it out."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -49,21 +49,23 @@ def mixes(module: nn.Module, records: Tensor) -> str | None:
 
 
 def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
-    full, half = run(batch), len(batch) // 2
-    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(0))
-    trials: Sequence[tuple[str, Callable[[], Tensor], Tensor]] = (
-        ("in another order", lambda: run(batch[order]), full[order]),
-        ("half the batch", lambda: torch.cat([run(batch[:half]), run(batch[half:])]), full),
-        ("a record alone", lambda: torch.cat([run(row.unsqueeze(0)) for row in batch[:_ALONE]]), full[:_ALONE]),
-    )
-    for words, trial, reference in trials:
+    full = run(batch)
+    for words, parts in other_batches(len(batch), _ALONE):
         try:
-            outputs = trial()
+            outputs = torch.cat([run(batch[part]) for part in parts])
         except CODE_ERRORS as error:
-            return f"{words}: {str(error).partition(chr(10))[0]}"
-        if not alike(outputs, reference):
-            return f"{words} gives other outputs"
+            return f"{words.removeprefix('the batch ')}: {str(error).partition(chr(10))[0]}"
+        if not alike(outputs, full[torch.cat(parts)]):
+            return f"{words.removeprefix('the batch ')} gives other outputs"
     return None
+
+
+def other_batches(count: int, alone: int) -> Iterator[tuple[str, list[Tensor]]]:
+    """Yield other batches of `count` records, in words and by their places; `alone` records are asked about one by one."""
+    # a generator of its own leaves the stream of the training where it is
+    yield "the batch in another order", [torch.randperm(count, generator=torch.Generator().manual_seed(0))]
+    yield "half the batch", [torch.arange(count // 2), torch.arange(count // 2, count)]
+    yield "a record alone", [torch.tensor([row]) for row in range(min(alone, count))]
 
 
 def _double(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,11 +106,10 @@ class ModelSource:
 
         Attacks ask the latter, so what a user's training has changed outside of parameters and buffers would be lost.
         """
-        own, values = self.make(model).to(self.probe.device), {name: value.detach() for name, value in tensors(trained).items()}
-        answers = [_answer(module, values, self.probe) for module in (trained, own)]
-        if _agree(*answers):
+        own = self.make(model).to(self.probe.device)
+        if _agree(*(_answers(module, trained, self.probe, training=(False,)) for module in (trained, own))):
             return
-        trained_state, source_state = outside_state(trained), outside_state(own)
+        trained_state, source_state = outside_state(trained.eval()), outside_state(own.eval())
         changing = {path for path, value in outside_state(self.make(model)).items() if source_state.get(path) != value}
         names = [
             repr(path)
@@ -126,13 +125,9 @@ class ModelSource:
     @functools.cached_property
     def apart(self) -> str | None:
         """Reason for which models of several seeds with the same weights are not the same; None if they are.
-
-        Decided by twins: the first model, made again, and models of two other seeds. What a twin need not show, a value that
-        few models draw, is left to `compare`. Models of this project's own architectures are not tried.
-
-        Raises:
-            ConfigError: a model made twice from one seed differs, parameters have other shapes or are frozen in some models
-                only, or `forward` draws numbers that it keeps; the message names the attribute.
+         Decided by twins: the first model, made again, and models of two other seeds. What a twin need not show, a value that
+        few models draw, is left to `compare`. Models of this project's own architectures are not tried. `ConfigError`, with the
+        name of the attribute, if a seed does not decide a model, or no flat vector holds the parameters of all.
         """
         if not is_foreign(self.spec):
             return None
@@ -234,18 +229,7 @@ class _Twins:
 
     def _outputs(self, module: nn.Module, stream: str) -> list[Tensor] | None:
         """Outputs of `module` with the values of the first twin, in both modes; None if its code fails."""
-        modes, outputs = Modes(module), []
-        try:
-            for mode in (modes.train, modes.evaluate):
-                mode()
-                values = {name: value.detach().clone() for name, value in tensors(self.first).items()}
-                with torch.no_grad(), seeded_stream(Seed(0).child(stream)):
-                    outputs.append(torch.func.functional_call(module, values, (self._source.probe.clone(),)))
-        except CODE_ERRORS:
-            return None
-        finally:
-            modes.train()
-        return outputs
+        return _answers(module, self.first, self._source.probe, stream)
 
     def _refuse_kept_draws(self) -> list[Tensor] | None:
         """Return the second model's outputs; raise `ConfigError` for what a first call draws and later calls use again."""
@@ -265,14 +249,22 @@ class _Twins:
         return outputs
 
 
-def _answer(module: nn.Module, values: Mapping[str, Tensor], probe: Tensor) -> list[Tensor] | None:
-    """Return the output of `module` with `values` in evaluation mode; None if its code fails."""
-    module.eval()
+def _answers(
+    module: nn.Module, owner: nn.Module, probe: Tensor, stream: str = _STREAMS[0], training: Sequence[bool] = (True, False)
+) -> list[Tensor] | None:
+    """Return outputs of `module` with the values of `owner`, in modes of training or not; None if its code fails."""
+    modes, outputs = Modes(module), []
     try:
-        with torch.no_grad(), seeded_stream(Seed(0).child(_STREAMS[0])):
-            return [torch.func.functional_call(module, dict(values), (probe.clone(),))]
+        for trains in training:
+            (modes.train if trains else modes.evaluate)()
+            values = {name: value.detach().clone() for name, value in tensors(owner).items()}
+            with torch.no_grad(), seeded_stream(Seed(0).child(stream)):
+                outputs.append(torch.func.functional_call(module, values, (probe.clone(),)))
     except CODE_ERRORS:
         return None
+    finally:
+        modes.train()
+    return outputs
 
 
 def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:

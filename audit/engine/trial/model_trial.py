@@ -44,8 +44,7 @@ def try_paths(
 ) -> Trial:
     """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `examine`.
 
-    `counterpart` makes a model from another seed. Unless `whole`, it is also seen whether a frozen part can be computed
-    beforehand.
+    `counterpart` makes a model from another seed. Unless `whole`, a frozen part that can be computed beforehand is looked for.
     """
     behaviour = examine(module, probe, private=private)
     device, dtype = place

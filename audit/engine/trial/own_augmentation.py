@@ -61,11 +61,8 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
     One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws. A
     record has to have the same view at another place, and in a smaller batch: without a record those behind it move up. Draws
     move, too, so every record is given the same ones for this (`EqualDraws`). Of a function with draws that cannot be replaced
-    (a `randperm`, several numbers a record along one axis) it cannot be tried: it has to treat all places alike.
-
-    Raises:
-        ConfigError: it fails, draws from another stream than the one that it is given, or gives no views of the records.
-        UnsupportedMechanism: a record's view was seen to change with another record of the batch, or with its place.
+    (a `randperm`, several numbers a record along one axis) it cannot be tried: it has to treat all places alike, or it is an
+    `UnsupportedMechanism`. `ConfigError` if it fails, draws from another stream than its own, or gives no views of the records.
     """
 
     def views(inputs: Tensor, seed: int) -> Tensor:
@@ -101,8 +98,7 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
     """Raise `UnsupportedMechanism` if a record has another view at another place, given the same draws or none.
 
-    Raises:
-        ConfigError: it draws from its own generator that begins alike whatever the seed, so by place alone.
+    `ConfigError` if it draws from its own generator that begins alike whatever the seed, so by place alone.
     """
     sizes = [size for size in _SIZES if size <= len(records) and size not in records.shape[1:]]
     small, large = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
