@@ -37,7 +37,7 @@ FLOORS = [
 # the folders of a large package on their floors, from the ground up; modules beside the folders are on their own floor
 INNER_FLOORS = {
     "audit.engine": [
-        ["alignment", "losses", "compile_c", "kept_memory"],
+        ["losses", "compile_c"],
         ["parameter_layout", "record_rows"],
         ["optimizing", "random", "device"],
         ["layers", "microbatches"],

@@ -28,10 +28,9 @@ from audit.engine.losses import find_loss
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
 from audit.engine.optimizing import start_optimizer
-from audit.engine.random.batch_digests import BatchDigests
 from audit.engine.random.counter_batches import CounterSampler, DeviceBlock
 from audit.engine.random.counter_streams import CounterStreams
-from audit.engine.random.cyclic_batches import CyclicSampler
+from audit.engine.random.cyclic_batches import BatchDigests, CyclicSampler
 from audit.engine.random.dropout_streams import Place
 from audit.engine.random.noise import NoiseSource, make_noise
 from audit.engine.random.sampling import Block, EnsembleSampler, Law

@@ -17,9 +17,8 @@ from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import BrokenSumError, Chunk
 from audit.engine.compiled.graphed_sums import GRAPH_ERRORS, CaptureError
-from audit.engine.device import find_device, one_precision
+from audit.engine.device import find_device, keep_freed_memory, one_precision
 from audit.engine.dp_options import Technique
-from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.parameter_layout import ALIGNMENT, align_up
 from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
 from audit.engine.trial.frozen_features import training_data
@@ -33,15 +32,11 @@ def train(
     job: TrainingJob, progress: Progress, settings: ScheduleSettings | None = None, technique: Technique | None = None
 ) -> TrainedModels:
     """The trained models of `job`, with a record of what was really done.
-
-    Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to
-    the clip norm, adds Gaussian noise to the sum and divides by the expected batch size. Without DP-SGD for a
-    mechanism there is no clipping and no noise. Models share nothing but kernel launches: the result of one
-    depends on its seed alone. `progress` is called with the model-steps done since its last call.
-
-    Raises:
-        ConfigError: a device that is absent, a model or an optimiser that cannot be built.
-        UnsupportedMechanism: a layer that mixes examples under DP-SGD.
+     Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to the clip
+    norm, adds Gaussian noise to the sum and divides by the expected batch size. Without DP-SGD for a mechanism there is no
+    clipping and no noise. Models share nothing but kernel launches: the result of one depends on its seed alone. `progress` is
+    called with the model-steps done since its last call. `ConfigError` for a device that is absent, a model or an optimiser
+    that cannot be built; `UnsupportedMechanism` for a layer that mixes examples under DP-SGD.
 
     References:
         Abadi et al. 2016, arXiv 1607.00133; Bu et al. 2022, arXiv 2210.00038 (sums without per-example gradients).

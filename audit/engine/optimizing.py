@@ -55,7 +55,7 @@ def start_optimizer(job: TrainingJob, layout: Layout) -> OptimizerState:
     optimizer = build_optimizer(job)
     if not isinstance(optimizer, NamedOptimizer):
         return optimizer.start(job.steps)
-    return optimizer.start_by_name(job.steps, lambda flat: {slot.name: slot.view(flat) for slot in layout.slots})
+    return optimizer.start_by_name(job.steps, layout.views)
 
 
 def build_optimizer(job: TrainingJob) -> Optimizer:

@@ -62,6 +62,10 @@ class Layout:
         """Numbers stored for one model, padding included."""
         return sum(align_up(slot.size) for slot in self.slots)
 
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The parameters `(N, *shape)` in a flat storage `(N, width)` by name, without a copy."""
+        return {slot.name: slot.view(flat) for slot in self.slots}
+
     def columns(self) -> Tensor:
         """`(parameters,)` column of each flattened coordinate in the storage."""
         return torch.cat([torch.arange(slot.start, slot.start + slot.size) for slot in self.slots])

@@ -4,10 +4,25 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from audit.accounting import calibration
+from audit.core import checks
+from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
-from audit.core.protocols import MechanismSetting
-from audit.mechanisms._noise import check_noise, first_accountant
+from audit.core.protocols import Accountant, MechanismSetting
+
+
+def check_noise(kind: str, clip_norm: float, noise_multiplier: float | None, target_epsilon: float | None) -> None:
+    """Raise `ConfigError` unless float32 can compute with the noise, and exactly one of it and its target is given."""
+    checks.clipped_noise(clip_norm, noise_multiplier)
+    if (noise_multiplier is None) == (target_epsilon is None):
+        raise ConfigError(f"{kind} takes exactly one of noise_multiplier and target_epsilon")
+
+
+def first_accountant(setting: MechanismSetting) -> Accountant:
+    """Return the accountant that noise is calibrated by."""
+    if not setting.accountants:
+        raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
+    return setting.accountants[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from audit.core.observers import Observer
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import MechanismSetting
 from audit.core.rounding import up
-from audit.mechanisms._noise import first_accountant
+from audit.mechanisms._sgd import first_accountant
 from audit.stats.curves import tradeoff
 
 REMARKS = {

@@ -8,7 +8,7 @@ from audit.core import checks
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.events import Event
 from audit.core.protocols import MechanismSetting
-from audit.mechanisms._noise import check_noise, first_accountant
+from audit.mechanisms._sgd import check_noise, first_accountant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

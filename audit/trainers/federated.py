@@ -28,15 +28,10 @@ class FederatedTrainer:
     part in a round, `training.steps` are the rounds.
 
     Attributes:
-        clients: who may take part, a public constant. This key, `noise`, `dropped`, `colluders`, `cohorts`, `unit` come from
-            the mechanism.
-        noise: "none", "central", "local", "distributed" or "records".
-        dropped: clients of a round who do not reply, under distributed noise.
-        colluders: clients with a share of the noise that the parties know.
-        cohorts: fixed groups of clients that take turns.
-        adaptive_clip: `{quantile, rate, share}` of a clip norm that moves; from the mechanism.
+        clients: who may take part, a public constant. This key, `noise`, `dropped` (clients of a round who do not reply),
+            `colluders`, `cohorts`, `adaptive_clip`, `record_rate`, `record_noise`, `record_clip` come from the mechanism.
         unit: "client" for canary clients, which send a crafted update or hold one record each; "example" for canaries that
-            are among the records of clients.
+            are among the records of clients; from the mechanism.
         local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
         local_batch: records of such a step, drawn afresh without replacement; None takes all that the client has.
         local_learning_rate: of such a step.
@@ -45,7 +40,6 @@ class FederatedTrainer:
         split_seed: of the split, which is the same in all trainings.
         example_cap: weights clients by their records over this public number, at most 1; None weights all clients alike.
         slots: clients trained at once.
-        record_rate: and record_noise, record_clip: of DP-SGD on each client's records; from the mechanism, like local_steps.
         hosts: clients among whose records canary examples are, dealt out in turn.
         server: `package.module:maker` of servers that are audited in place of the mechanism's (`FederatedServer`), called with
             the keywords clients (of a round, in expectation), noise_multiplier, clip_norm and seed; "" for none.

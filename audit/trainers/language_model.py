@@ -17,9 +17,8 @@ from audit.core.event_reading import is_non_private
 from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainingJob
-from audit.engine.device import find_device, one_precision
+from audit.engine.device import find_device, keep_freed_memory, one_precision
 from audit.engine.ensemble import join_executed
-from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.parameter_layout import Layout
 from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.own_state import OwnState

@@ -14,8 +14,7 @@ from torch import nn
 
 from audit.core.seeds import Seed
 from audit.engine import compile_c
-from audit.engine.compiled.compiled_clients import client_steps
-from audit.engine.compiled.compiled_gradients import compilable, compiled_gradients
+from audit.engine.compiled.compiled_gradients import client_steps, compilable, compiled_gradients
 from audit.engine.compiled.compiled_noise import CompiledNormals, compiled_noise
 from audit.engine.gradients.clipping import Clip, Rows, flat_storage, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients

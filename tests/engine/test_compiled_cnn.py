@@ -16,9 +16,8 @@ from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine import compile_c
-from audit.engine.compiled.compiled_clients import client_steps
 from audit.engine.compiled.compiled_cnn import SOURCE, find_network
-from audit.engine.compiled.compiled_gradients import CompiledGradients, compilable, compiled_gradients
+from audit.engine.compiled.compiled_gradients import CompiledGradients, client_steps, compilable, compiled_gradients
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.gradients.adaptive_clipping import Quantile

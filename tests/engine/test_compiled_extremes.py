@@ -9,9 +9,8 @@ from torch.nn import functional as F
 
 from audit.core.errors import ConfigError
 from audit.engine import compile_c
-from audit.engine.compiled.compiled_clients import client_steps
 from audit.engine.compiled.compiled_cnn import SOURCE
-from audit.engine.compiled.compiled_gradients import compilable, compiled_gradients
+from audit.engine.compiled.compiled_gradients import client_steps, compilable, compiled_gradients
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, stacked_state
 from audit.engine.parameter_layout import Layout
 

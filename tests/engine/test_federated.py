@@ -27,7 +27,7 @@ from audit.core.training import TrainingJob
 from audit.core.views import Scores
 from audit.data import clients
 from audit.engine.compile_c import library
-from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
+from audit.engine.compiled.compiled_gradients import ClientSteps, client_steps
 from audit.engine.compiled.compiled_mlp import SOURCE
 from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated import clipped_updates

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from audit.engine.kept_memory import keep_freed_memory
+from audit.engine.device import keep_freed_memory
 
 COUNT_FAULTS = """
 import resource
 import torch
-from audit.engine.kept_memory import keep_freed_memory
+from audit.engine.device import keep_freed_memory
 
 print(keep_freed_memory())
 def step():

@@ -1,4 +1,4 @@
-"""Gradients of models that compiled code covers: the whole sum of a chunk's step is one call."""
+"""What compiled code covers: the whole sum of a chunk's step in one call, and the local steps of clients."""
 
 import ctypes
 import logging
@@ -14,6 +14,7 @@ from audit.engine.compiled.compiled_cnn import Architecture, find_network
 from audit.engine.compiled.compiled_mlp import find_chain
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.record_rows import RecordRows
 from audit.engine.trial.module_parts import refuse_no_shape
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,9 @@ _WORTH_COMPILING = 1e9
 # of the size of a sum, between compiled code and torch: a unit at its kink moves a sum of some records by less
 ROUNDING = 1e-2
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
-_ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
+# of the functions that add sums, and that take steps of clients
+_SUMS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
+_STEPS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, ctypes.c_float, _MEMORY)
 
 
 def compilable(module: nn.Module, shape: tuple[int, ...]) -> Architecture | None:
@@ -40,10 +43,8 @@ def compilable(module: nn.Module, shape: tuple[int, ...]) -> Architecture | None
 def choose(architecture: Architecture | None, setting: str, reasons: Mapping[str, bool], examples: float) -> ctypes.CDLL | None:
     """Return the compiled code for models of this architecture; None if torch computes them, and why is logged.
 
-    Args:
-        setting: of `COMPILE`; "on" warns of what speaks against it, "auto" leaves a training that is too short to torch.
-        reasons: others against it, and whether they hold.
-        examples: that each model is trained on.
+    Of `COMPILE`, "on" warns of what speaks against it (`reasons`, and whether they hold), "auto" leaves a training that is too
+    short to torch: each model is trained on so many `examples`.
     """
     if setting == "off":
         return None
@@ -105,7 +106,7 @@ class CompiledGradients(TapeGradients):
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor], architecture: Architecture, cdll: ctypes.CDLL) -> None:
         super().__init__(module, state)
         self._sizes = architecture.sizes
-        self._struct, self._sums, floats = load(architecture, cdll, "sums", _ARGUMENTS)
+        self._struct, self._sums, floats = load(architecture, cdll, "sums", _SUMS)
         self._work = torch.zeros(floats)
         self._valid_labels: Tensor | None = None
 
@@ -160,3 +161,53 @@ def compiled_gradients(architecture: Architecture, module: nn.Module, state: Map
         return None
     code = library(architecture.source)
     return None if code is None else CompiledGradients(module, state, architecture, code)
+
+
+class ClientSteps:
+    """Gradient steps of many models in float32 on a CPU, each on its own rows and while it is in the cache.
+
+    Inputs and labels are read in place, without a copy; raises as `check_records`.
+    """
+
+    def __init__(self, architecture: Architecture, cdll: ctypes.CDLL, records: tuple[Tensor, Tensor]) -> None:
+        self.inputs, self.labels = (part.contiguous() for part in records)
+        check_records(self.inputs, self.labels, architecture.sizes)
+        self._struct, self._steps, floats = load(architecture, cdll, "steps", _STEPS)
+        self._struct.chain.classes = int(self.labels.dtype == torch.int64)
+        self._width = int(self._struct.chain.width)
+        self._work = torch.zeros(floats + self._width)
+
+    def descend(self, flat: Tensor, rows: Tensor, real: Tensor, rate: float) -> None:
+        """Move contiguous models `(k, width)` along the mean gradients of records `rows` `(k, steps, rows)`, in place.
+
+        `real` says which of those are not padding; a step without any moves nothing.
+        """
+        if flat.shape[1:] != (self._width,) or not flat.is_contiguous() or rows.shape != real.shape or len(rows) != len(flat):
+            raise ValueError(f"models {tuple(flat.shape)}, rows {tuple(rows.shape)}, mask {tuple(real.shape)} do not fit")
+        rows, real = rows.contiguous(), real.contiguous()
+        tensors = (flat, self.inputs, self.labels, rows, real)
+        pointers = (tensor.data_ptr() for tensor in tensors)
+        self._steps(ctypes.addressof(self._struct), len(flat), *pointers, *rows.shape[1:], rate, self._work.data_ptr())
+
+
+def client_steps(
+    module: nn.Module, records: tuple[Tensor | RecordRows, Tensor], setting: str, examples: float
+) -> ClientSteps | None:
+    """Return compiled steps of clients that train `module` on `records` of all; None for those of torch.
+
+    Setting and reasons are as for `choose`; `examples` are passes over one record that the federation comes to in expectation.
+    """
+    if setting == "off":
+        return None
+    inputs, labels = records
+    architecture = compilable(module, tuple(inputs.shape[1:]))
+    reasons = {
+        "the device is not a CPU": inputs.device.type != "cpu",
+        "records are read where they lie": isinstance(inputs, RecordRows),
+        "records are not float32": isinstance(inputs, Tensor) and inputs.dtype != torch.float32,
+        "there are several labels a record": labels.dim() != 1 or labels.dtype == torch.bool,
+    }
+    code = choose(architecture, setting, reasons, examples)
+    if code is None or architecture is None or isinstance(inputs, RecordRows):
+        return None
+    return ClientSteps(architecture, code, (inputs, labels))

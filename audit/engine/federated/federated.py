@@ -13,7 +13,7 @@ from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
-from audit.engine.device import find_device
+from audit.engine.device import find_device, keep_freed_memory
 from audit.engine.federated.adaptive_clip import ClipNorms
 from audit.engine.federated.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated.federated_clients import CACHE_CLIENTS, Workers
@@ -21,7 +21,6 @@ from audit.engine.federated.federated_measures import ReleasedSums, RoundMeasure
 from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
-from audit.engine.kept_memory import keep_freed_memory
 from audit.engine.measurements import export
 from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records
@@ -41,11 +40,8 @@ class Federations:
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
     noise to their updates, and none to the sum: its noise stays that of the accounted clients.
 
-    Raises:
-        UnsupportedMechanism: models that cannot share slots (dropout, buffers that differ), or that give single examples no
-            gradient.
-        ConfigError: no split of that name, or more hosts than clients.
-        DataError: too few records for the clients, or canaries made for another model.
+    Models that cannot share slots (dropout, buffers that differ), or that give single examples no gradient, are an
+    `UnsupportedMechanism`; too few records for the clients, or canaries made for another model, a `DataError`.
     """
 
     crews: ClassVar[type[Workers]] = Workers

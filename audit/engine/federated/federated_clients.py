@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.errors import UnsupportedMechanism
-from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
+from audit.engine.compiled.compiled_gradients import ClientSteps, client_steps
 from audit.engine.federated.federated_plan import LocalTraining, RecordNoise
 from audit.engine.gradients.clipping import Clip, Gradients, Rows
 from audit.engine.gradients.dispatch import model_gradients
@@ -91,16 +91,16 @@ class Workers:
         """Return models `(N, width)` as rows."""
         count = next(iter(state.values())).shape[0]
         row = self.crews[self.slots].flat.new_zeros(count, self.width)
-        for slot in self.layout.slots:
-            slot.view(row).copy_(state[slot.name])
+        for name, place in self.layout.views(row).items():
+            place.copy_(state[name])
         for name, part in self._parts(row).items():
             part.copy_(state[name].reshape(count, -1))
         return row
 
     def named(self, row: Tensor) -> dict[str, Tensor]:
         """Return what the rows `(N, width)` hold, name to `(N, ...)`."""
-        parameters = {slot.name: slot.view(row) for slot in self.layout.slots}
-        return parameters | {name: part.reshape(len(row), *self.buffers[name]) for name, part in self._parts(row).items()}
+        buffers = {name: part.reshape(len(row), *self.buffers[name]) for name, part in self._parts(row).items()}
+        return self.layout.views(row) | buffers
 
     def _parts(self, row: Tensor) -> dict[str, Tensor]:
         parts, start = {}, self.layout.width

@@ -17,13 +17,10 @@ from audit.engine.federated.federated_clients import Workers
 
 class RecordSight:
     """What an adversary reads off a round for each canary that is a record, of federations that train together.
-     It looks at the cosine between the record's gradient, at the model that clients were sent, and its view; and at how far the
-    record's loss falls by it. `senders` `(m,)` says which of the watched clients holds each record. A model that keeps
-    statistics of its batches is an `UnsupportedMechanism`: no record has a separate gradient.
-
-    References:
-        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910 (passive global attacker). Li et al. 2022, arXiv 2202.10209 (cosine of
-        gradients and updates).
+     It looks at the cosine between the record's gradient, at the model that clients were sent, and its view (Li et al. 2022,
+    arXiv 2202.10209); and at how far the record's loss falls by it (Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, passive
+    global attacker). `senders` `(m,)` says which of the watched clients holds each record. A model that keeps statistics of its
+    batches is an `UnsupportedMechanism`: no record has a separate gradient.
     """
 
     def __init__(self, job: TrainingJob, workers: Workers, like: Tensor, senders: Array) -> None:

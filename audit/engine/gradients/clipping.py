@@ -150,6 +150,6 @@ def flat_storage(layout: Layout, state: Mapping[str, Tensor]) -> Tensor:
     """`(N, width)` storage filled with the trainable parameters of `state`."""
     reference = state[layout.slots[0].name]
     flat = torch.zeros(reference.shape[0], layout.width, dtype=reference.dtype, device=reference.device)
-    for slot in layout.slots:
-        slot.view(flat).copy_(state[slot.name])
+    for name, place in layout.views(flat).items():
+        place.copy_(state[name])
     return flat

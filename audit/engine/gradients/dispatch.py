@@ -42,14 +42,10 @@ def model_gradients(
 ) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
-    Models made of supported layers share every kernel launch; others are run one after another (`force_loop`), which is said
-    once.
-
-    Args:
-        records: some, with which it is tried out whether the fast path computes what the module computes.
-        products: type in which the fast path multiplies; None for that of the parameters.
-        draws: `forward` draws random numbers by other means than dropout layers.
-        own: a module for each model, if they differ in more than weights; these are run one after another.
+    Models made of supported layers share every kernel launch; others are run one after another, which is said once: with
+    `force_loop`; if `forward` draws random numbers by other means than dropout layers (`draws`); if models differ in more than
+    weights, and so each has an `own` module; or if the fast path, on trial with `records`, does not compute what the module
+    computes. It multiplies in the type of `products`; None for that of the parameters.
     """
     slow = force_loop or draws or bool(own) or loop_reason(module, state, records) is not None
     return LoopGradients(module, state, draws=draws, own=own) if slow else TapeGradients(module, state, products)

@@ -11,7 +11,7 @@ from audit.engine.gradients.clipping import Gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layer_map import DROPOUTS
-from audit.engine.random.constant_draws import ConstantDraws
+from audit.engine.random.random_operations import ConstantDraws
 from audit.models.build import seeded_stream
 
 

@@ -15,9 +15,8 @@ from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layers.bare_parameters import BareLayer, holds_bare_parameters, replace_parameters
 from audit.engine.layers.batched_matmul import weighted_rows
-from audit.engine.layers.join_uses import join_uses
 from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_random_layers
-from audit.engine.layers.layers import EnsembleLayer, Tape, Use
+from audit.engine.layers.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.layers.layers_elementwise import LookupLayer
 from audit.engine.layers.modes import Modes
 from audit.engine.layers.short_products import round_to_eleven_bits
@@ -75,11 +74,8 @@ class TapeGradients:
         self.tape = Tape(models=self.models, products=products, on_gpu=any_value.device.type == "cuda")
         self.random = has_random_layers(module)
         self.layers = {owner(slot.name) for slot in self.layout.slots}
-        self._state = dict(state)
-        trainable = {slot.name: slot for slot in self.layout.slots}
         self.flat = flat_storage(self.layout, state)
-        for name, slot in trainable.items():
-            self._state[name] = slot.view(self.flat)
+        self._state = {**state, **self.layout.views(self.flat)}
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         self.module = self._module_copies(module, names)
         self._modes = Modes(self.module)
@@ -266,3 +262,26 @@ def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], f
 
 def find_layer(use: Use) -> str:
     return owner(next(iter(use.layer.slots.values())).name)
+
+
+def join_uses(used_signals: list[tuple[Use, Tensor]], rows: int) -> list[tuple[Use, Tensor]]:
+    """Return `used_signals` with the uses of a linear layer that is used several times as one, at as many more positions.
+
+    A layer that a module applies at each time of a sequence does what one product over all times does, and norms of its
+    gradients need no gradient of each record.
+    """
+    by_layer: dict[int, list[tuple[Use, Tensor]]] = {}
+    for use, signal in used_signals:
+        joins = isinstance(use.layer, MatrixLayer) and use.layer.joins_uses
+        by_layer.setdefault(id(use.layer) if joins else id(use), []).append((use, signal))
+    return [group[0] if len(group) == 1 else _one_use(group, rows) for group in by_layer.values()]
+
+
+def _one_use(group: list[tuple[Use, Tensor]], rows: int) -> tuple[Use, Tensor]:
+    def join(parts: list[Tensor]) -> Tensor:
+        split = [part.reshape(len(part), rows, -1, part.shape[-1]) for part in parts]
+        return torch.cat(split, 2).flatten(1, 2)
+
+    first = group[0][0]
+    inputs, signal = join([use.inputs for use, _ in group]), join([signal for _, signal in group])
+    return Use(layer=first.layer, inputs=inputs, edge=first.edge), signal

@@ -15,10 +15,9 @@ from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.gradients.trials import model_name, same_values
 from audit.engine.layers.layer_map import has_random_layers
-from audit.engine.layers.modes import Modes
-from audit.engine.layers.reparametrization import with_values
+from audit.engine.layers.modes import Modes, with_values
 from audit.engine.parameter_layout import Layout
-from audit.engine.random.repeated_draws import repeats_draws
+from audit.engine.random.random_operations import repeats_draws
 from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
@@ -43,9 +42,7 @@ class LoopGradients:
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
         self.vectorises = not any(map(_holds_generator, own or [module]))
-        self._state = dict(state)
-        for slot in self.layout.slots:
-            self._state[slot.name] = slot.view(self.flat)
+        self._state = {**state, **self.layout.views(self.flat)}
         self.modules = [copy.deepcopy(original).to(self.flat.device, self.flat.dtype) for original in own or [module]]
         self.module = self.modules[0]
         self._modes = [Modes(own_module) for own_module in self.modules]

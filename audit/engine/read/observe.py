@@ -32,19 +32,11 @@ _COLUMNS, _DRAWING_BATCH = 256, 64
 
 
 class EnsembleReader:
-    """N trained models on their device, loaded once and asked as often as wanted.
-
-    Args:
-        spec: of the model, as given to the trainer.
-        weights: parameter name to `(N, ...)`.
-        probe: two records of the kind that will be asked about, `(2, ...)`.
-        outputs: of a model for one record; 0 means 1. A loss of a user's own (`loss`) takes what there is.
-        batch: records at once; None keeps the inputs of one batch near 32 MB.
-        source: of the models before their training, in the order of `weights`; without it the weights have to be all that one
-            model its own has.
-
-    Raises:
-        ConfigError: models hold drawn values outside of parameters and buffers, and there is no `source` to make them again.
+    """N trained models on their device, loaded once and asked as often as wanted; `weights` are parameter name to `(N, ...)`.
+     Args:     probe: two records of the kind that will be asked about, `(2, ...)`.     outputs: of a model for one record; 0
+    means 1. A loss of a user's own (`loss`) takes what there is.     batch: records at once; None keeps the inputs of one batch
+    near 32 MB.     source: of the models before their training, in the order of `weights`. Without it the weights have to be
+    all that one model         its own has: drawn values outside of parameters and buffers are a `ConfigError`.
     """
 
     def __init__(
@@ -284,13 +276,9 @@ def weight_products(
     initial: Mapping[str, NDArray[Any]], final: Mapping[str, NDArray[Any]], canaries: Canaries
 ) -> NDArray[np.float32]:
     """`(N, m)` inner product of `initial - final` with each canary's unit gradient.
-
-    A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in
-    the order of `initial`, which holds the trainable parameters, name to `(N, ...)`, in the order of `named_parameters`;
-    `final` may hold more.
-
-    Raises:
-        DataError: canaries that are records, or made for another number of parameters.
+     A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in the order of
+    `initial`, the trainable parameters, name to `(N, ...)`, in the order of `named_parameters`; `final` may hold more.
+    `DataError` for canaries that are records, or made for another number of parameters.
     """
     movement = np.concatenate(
         [(np.asarray(value, np.float64) - final[name]).reshape(len(value), -1) for name, value in initial.items()], axis=1

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from audit.core.errors import UnsupportedMechanism
 from audit.engine.device import switched
-from audit.engine.gradients.clipping import Clip, Clipping, clip_layers
+from audit.engine.gradients.clipping import Clip, Clipping
 from audit.engine.parameter_layout import Slot
-from audit.engine.text.text_model import ALL_PARAMETERS, TextModel, name_weights
+from audit.engine.text.text_model import TextModel, clip_records
 
 ADAPTER = "default"  # peft's name of the adapter that it makes
 
@@ -136,12 +136,11 @@ class AdapterModels:
             return None
         gradients = total.new_zeros(len(tokens), total.shape[1])
         self._run(tokens, labels, owner, gradients, per_record=True)
-        mask = torch.ones(1, len(tokens), dtype=torch.bool, device=total.device)
-        clipping, factors = clip_layers({ALL_PARAMETERS: gradients.square().sum(1)[None]}, clip, mask, layers=1)
+        clipping, factors = clip_records(gradients.square().sum(1), clip)
         if not clipping.finite:
             gradients = torch.where(clipping.norms[0].isfinite()[:, None], gradients, 0.0)
         weights = total.new_zeros(len(total), len(tokens))
-        weights[owner, torch.arange(len(tokens), device=total.device)] = factors[ALL_PARAMETERS][0]
+        weights[owner, torch.arange(len(tokens), device=total.device)] = factors
         total.addmm_(weights, gradients)
         return clipping
 
@@ -150,7 +149,7 @@ class AdapterModels:
         owner = torch.arange(len(tokens), device=tokens.device) % len(self.flat)
         gradients = self.flat.new_zeros(len(tokens), self.flat.shape[1])
         self._run(tokens, labels, owner, gradients, per_record=True)
-        return self.text_model.compare(name_weights(self.layout, gradients), tokens, labels, self.flat[owner])
+        return self.text_model.compare(self.layout.views(gradients), tokens, labels, self.flat[owner])
 
     def _run(self, tokens: Tensor, labels: Tensor, owner: Tensor, gradients: Tensor, *, per_record: bool = False) -> None:
         anchor = torch.zeros((), requires_grad=True, device=self.flat.device)

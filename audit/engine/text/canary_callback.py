@@ -38,8 +38,7 @@ class CanaryCallback:
     """Answers every event of a Trainer, so that transformers need not be imported here.
 
     Args:
-        texts: of all canaries, what is before the secret, the secret, and what is behind it.
-        included: which of them were planted.
+        texts: of all canaries, what is before the secret, the secret, and what is behind it; `included` ones were planted.
         encode: text to token numbers, as the training data were made.
         command: how to score the saved model if this process does not hold all of it.
         store: file for the scores before training, which a training that is resumed from a checkpoint reads; None keeps none.

@@ -57,16 +57,10 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[Pieces]) -> Array:
-    """Return the log-probability of each secret behind what is before it, `(m,)` float64.
-
-    Args:
-        module: a causal language model with outputs that have `logits`; it is left in the mode it was in.
-        encode: text to token numbers, as for training.
-        texts: see `secret_tokens`.
-
-    Raises:
-        DataError: a text has a token that the model does not know, or more tokens than it takes.
-        UnsupportedMechanism: the model predicts no next token: an encoder with a decoder, a masked model, a classifier.
+    """Return the log-probability of each secret behind what is before it, `(m,)` float64, under a causal model with `logits`.
+     The module is left in the mode it was in; texts are as for `secret_tokens`, and encoded as for training. `DataError` for a
+    token that the model does not know, or more than it takes; `UnsupportedMechanism` if it predicts no next token: an encoder
+    with a decoder, a masked model, a classifier.
     """
     rows = [secret_tokens(encode, pieces) for pieces in texts]
     values = token_log_probabilities(module, [row.tokens for row in rows])

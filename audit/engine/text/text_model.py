@@ -19,7 +19,6 @@ from audit.engine.text.record_gradients import RecordGradients
 from audit.models.build import refuse_mixing_layers
 from audit.models.language import refuse_random_layers, takes_positions
 
-ALL_PARAMETERS = "all parameters"
 TOLERANCE = 1e-4
 TESTED = 3  # records whose gradients are compared with plain autograd before a private training
 
@@ -53,16 +52,15 @@ class TextModel:
         self._positions = takes_positions(module)
         self._parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
         self.flat = torch.zeros(1, self.layout.width, device=device)
-        for slot in self.layout.slots:
-            view = slot.view(self.flat)[0]
-            view.copy_(self._parameters[slot.name].detach())
-            self._parameters[slot.name].data = view
+        for name, view in self.state().items():
+            view.copy_(self._parameters[name].detach())
+            self._parameters[name].data = view
 
     def load(self, flat: Tensor) -> None:
         self.flat[0].copy_(flat)
 
     def state(self) -> dict[str, Tensor]:
-        return {slot.name: slot.view(self.flat)[0] for slot in self.layout.slots}
+        return {name: value[0] for name, value in self.layout.views(self.flat).items()}
 
     def texts(self, tokens: Tensor) -> Tensor:
         """Return the texts of records `(rows, T)` alone, `(texts, length)`."""
@@ -125,15 +123,14 @@ class TextModel:
     def _add_clipped(self, tokens: Tensor, labels: Tensor, clip: Clip, total: Tensor) -> Clipping:
         gradients = self.record_gradients(tokens, labels)
         squares = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0)
-        mask = torch.ones(1, len(tokens), dtype=torch.bool, device=self.device)
-        clipping, factors = clip_layers({ALL_PARAMETERS: squares[None]}, clip, mask, layers=1)
+        clipping, factors = clip_records(squares, clip)
         usable = clipping.norms[0].isfinite()
         for name, part in gradients.items():
             flat = part.flatten(1)
             if not clipping.finite:
                 flat = torch.where(usable[:, None], flat, torch.zeros_like(flat))
             slot = self._slots[name]
-            slot.view(total)[0].add_((factors[ALL_PARAMETERS][0] @ flat).view(slot.shape))
+            slot.view(total)[0].add_((factors @ flat).view(slot.shape))
         return clipping
 
     def record_gradients(self, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -201,6 +198,8 @@ def as_bytes(value: Tensor) -> memoryview:
     return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 
-def name_weights(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
-    """Return name to `(N, ...)` of flat parameters `(N, width)`."""
-    return {slot.name: slot.view(flat) for slot in layout.slots}
+def clip_records(squares: Tensor, clip: Clip) -> tuple[Clipping, Tensor]:
+    """Return what clipping does to records with these squared norms of all parameters `(rows,)`, and their factors."""
+    mask = torch.ones(1, len(squares), dtype=torch.bool, device=squares.device)
+    clipping, factors = clip_layers({"all parameters": squares[None]}, clip, mask, layers=1)
+    return clipping, factors["all parameters"][0]

@@ -17,7 +17,7 @@ from audit.core.errors import ObservationError, UnsupportedMechanism
 from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed
 from audit.engine.read.observe import reduce_parts
-from audit.engine.text.text_model import TextModel, name_weights
+from audit.engine.text.text_model import TextModel
 
 ROWS = 64
 
@@ -36,7 +36,7 @@ class TextModels:
     @property
     def weights(self) -> Mapping[str, Array]:
         """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
-        return {name: value.cpu().numpy() for name, value in name_weights(self.text_model.layout, self.flat).items()}
+        return {name: value.cpu().numpy() for name, value in self.text_model.layout.views(self.flat).items()}
 
     def __len__(self) -> int:
         return len(self.flat)

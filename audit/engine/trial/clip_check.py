@@ -12,7 +12,7 @@ from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Gradients, Rows
 from audit.engine.gradients.dropout_draws import cut_rows, kept_factors, still, with_factors
-from audit.engine.layers.reparametrization import with_values
+from audit.engine.layers.modes import with_values
 
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
 _MODELS = 8  # of a job, about, of which something is recomputed

@@ -21,7 +21,7 @@ from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Rows
 from audit.engine.gradients.trials import CODE_ERRORS, layer_title, model_name, step_off, try_forward, without_dropout
 from audit.engine.losses import OwnLoss, RecordLoss
-from audit.engine.random.constant_draws import ConstantDraws
+from audit.engine.random.random_operations import ConstantDraws
 from audit.engine.trial.foreign_streams import refuse_foreign_draws
 from audit.engine.trial.loss_trial import examine_loss
 from audit.engine.trial.mixing import alike, mixes

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine.gradients.trials import CODE_ERRORS, agree
 from audit.engine.layers.modes import Modes
-from audit.engine.random.constant_draws import ConstantDraws
+from audit.engine.random.random_operations import ConstantDraws
 from audit.models.build import seeded_stream
 
 # rounding of one precision between batches of several sizes, whose products may be summed in other orders

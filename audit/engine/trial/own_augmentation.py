@@ -10,7 +10,7 @@ from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.gradients.trials import same_values
-from audit.engine.random.equal_draws import EqualDraws
+from audit.engine.random.random_operations import EqualDraws
 from audit.engine.trial.foreign_streams import foreign_streams
 from audit.engine.trial.mixing import alike
 from audit.models.build import seeded_stream
