@@ -1,7 +1,5 @@
 """One chunk of models on its way through all steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from audit.core.errors import DataError
+from audit.engine.device import on_device
 from audit.engine.parameter_layout import ALIGNMENT
 from audit.engine.random.counter_batches import DeviceBlock
 from audit.engine.random.sampling import Block, Law
@@ -54,16 +54,14 @@ class Passes:
 
     def load(self, block: Block | DeviceBlock) -> None:
         """Makes `block` the one that `iterate_step` refers to."""
-        self._largest = block.counts.max(axis=1, initial=0)
-        if isinstance(block, DeviceBlock):
-            self._largest = np.maximum(self._largest, 1)  # all steps have a first pass, so that all launch the same
-            self._parts = [self._on_device(block, start, width) for start, width in self._cuts(int(self._largest.max()))]
-            self._extra = block.extra
-            return
+        # on a device all steps have a first pass, so that all launch the same
+        self._largest = block.counts.max(axis=1, initial=int(isinstance(block, DeviceBlock)))
         largest = int(self._largest.max(initial=0))
         cuts = list(self._cuts(largest)) if self._planned_width is not None else [(0, _round_up(largest))]
-        self._parts = [self._part(block, start, width) for start, width in cuts]
-        self._extra = None if block.extra is None else self._send(torch.from_numpy(block.extra))
+        index = torch.as_tensor(block.index)
+        lengths = block.lengths if isinstance(block, DeviceBlock) else torch.from_numpy(block.counts)
+        self._parts = [self._part(index, lengths, start, width) for start, width in cuts]
+        self._extra = None if block.extra is None else self._send(torch.as_tensor(block.extra))
 
     def _cuts(self, largest: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each pass over a batch of `largest` records."""
@@ -78,26 +76,16 @@ class Passes:
         plan = self._planned_width or self._rows
         return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, plan - start))
 
-    def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
+    def _part(self, index: Tensor, lengths: Tensor, start: int, width: int) -> tuple[Tensor, Tensor]:
         """Record numbers `(steps, N * width)`, 0 if there are none, and masks `(steps, N, width)` of a pass of each step."""
-        index = np.zeros((*block.index.shape[:-1], width), dtype=np.int64)
-        indices = block.index[..., start : start + width]
-        index[..., : indices.shape[-1]] = indices
-        mask = np.arange(start, start + width) < block.counts[:, :, None]
-        flat = index.reshape(len(index), -1)
-        return self._send(torch.from_numpy(flat)), self._send(torch.from_numpy(mask))
-
-    @staticmethod
-    def _on_device(block: DeviceBlock, start: int, width: int) -> tuple[Tensor, Tensor]:
-        """The same from a block that was drawn on the device."""
-        index = block.index[..., start : start + width]
-        index = F.pad(index, (0, width - index.shape[-1]))
+        numbers = index[..., start : start + width]
+        numbers = F.pad(numbers, (0, width - numbers.shape[-1]))
         places = torch.arange(start, start + width, device=index.device)
-        return index.flatten(1), places < block.lengths.unsqueeze(-1)
+        return self._send(numbers.flatten(1)), self._send(places < lengths.unsqueeze(-1))
 
     def _send(self, values: Tensor) -> Tensor:
         """`values` on the device, on their way while the host continues."""
-        if self._device.type != "cuda":
+        if self._device.type != "cuda" or on_device(values):
             return values.to(self._device)
         return values.pin_memory().to(self._device, non_blocking=True)
 

@@ -4,8 +4,6 @@ Nothing here changes what is computed. The rows of a pass decide in which order 
 sum, so they depend on the model and the batch law alone, never on the machine's load or the number of models.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import math
@@ -90,18 +88,11 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """What was decided.
-
-    Attributes:
-        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes. None if each
-            model is trained alone, in passes as long as its batch.
-        split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
-        takes_out: of a clipped sum, examples with a norm that is not finite; else a training with one begins again and does.
-    """
+    """What was decided. Without a plan, each model is trained alone, in passes as long as its batch."""
 
     model_chunk: int  # models trained together
     rows: int  # of one pass over a model's batch, a multiple of 16
-    planned: int | None
+    planned: int | None  # rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes
     workers: int  # chunks trained at the same time, each on its own thread
     sequential: bool  # the models need the slow path
     row_bytes: int  # activations kept for one row of one model, 0 on the slow path and in compiled code
@@ -110,10 +101,10 @@ class Arrangement:
     products: torch.dtype | None = None  # type of the products on the way forward and back, None for that of the parameters
     draws: bool = False  # their forward pass draws random numbers by other means than layers
     dtype: torch.dtype = torch.float32  # of parameters, activations and noise
-    split: Split | None = None
+    split: Split | None = None  # the models' frozen part, computed once for all records; None if they take records themselves
     counters: bool = False  # draws are functions of step and place, made on the models' device
     graphs: bool | None = False  # passes are captured and repeated; None if they can be
-    takes_out: bool = True
+    takes_out: bool = True  # of a sum, examples with a norm that is not finite; else a training with one begins again and does
 
 
 def arrange(

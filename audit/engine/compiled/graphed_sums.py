@@ -7,8 +7,6 @@ number of the host's that a module keeps between calls, is looked for: the 1st, 
 once more as it is, and a training ends, or begins again without graphs, if its sums differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

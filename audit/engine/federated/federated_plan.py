@@ -27,17 +27,13 @@ class RecordNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """What a client does with its records in a round.
-
-    Attributes:
-        compile: "on", "auto" or "off": whether steps without noise are those of compiled code if the model is a chain.
-    """
+    """What a client does with its records in a round."""
 
     steps: int = 5  # gradient steps on the client's own loss
     batch: int | None = None  # records of a step, drawn afresh without replacement; None for all that the client has
     learning_rate: float = 0.1  # of these steps
     private: RecordNoise | None = None  # if these steps are DP-SGD; `batch` says nothing then
-    compile: str = "off"
+    compile: str = "off"  # "on", "auto" or "off": whether steps without noise are those of compiled code
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:

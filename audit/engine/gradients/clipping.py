@@ -23,9 +23,6 @@ class Rows:
     """The same number of rows for each of N models, model-major; `mask` `(N, rows)` says which rows are real.
 
     If nothing is clipped the mask may hold numbers, by which the rows' gradients are multiplied.
-
-    Attributes:
-        records: what the whole module takes, if `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 
     inputs: Tensor  # `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours
@@ -33,7 +30,7 @@ class Rows:
     mask: Tensor
     copies: int = 1  # the gradient of an example is the mean over its copies, clipped once
     loss: RecordLoss = USUAL  # the function to differentiate
-    records: Tensor | None = None
+    records: Tensor | None = None  # what the whole module takes, if `inputs` are features that its frozen part makes of them
 
     def whole(self, places: slice | Tensor) -> Rows:
         """Return some rows as the whole module takes them, in the order of `places`."""

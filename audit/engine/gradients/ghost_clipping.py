@@ -1,7 +1,5 @@
 """Clipped sums for N models in one forward and one backward pass."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,12 +57,10 @@ class TapeGradients:
     are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
     norm, factor and clipped sum are computed from these same rounded values in the type of the parameters: one example
     moves the sum by no more than the clip norm, whatever the rounding did.
-
-    Attributes:
-        takes_out: what a row with a norm that is not finite is multiplied with is set to zero. On a device, where no one looks
-            whether there is one, that reads and writes all that layers keep; else the sum is not finite.
     """
 
+    # what a row with a norm that is not finite is multiplied with is set to zero. On a device, where no one looks whether there
+    # is one, that reads and writes all that layers keep; else the sum is not finite
     takes_out = True
 
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor], products: torch.dtype | None = None) -> None:

@@ -1,7 +1,5 @@
 """Convolutions of N models: as matrix products over patches, or on a CPU directly if there are many channels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Convolutions of N models with many channels on a CPU, by the library's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What a module may ask of a layer's parameter while N models run at once: its type, its place and its sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

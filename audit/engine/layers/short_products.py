@@ -5,8 +5,6 @@ example's gradient from them is the same in the kernels for norms and in those f
 24 bits; it is the sum of three numbers of eleven bits each, whose products are exact again. What is left is how sums round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

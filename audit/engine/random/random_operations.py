@@ -24,11 +24,9 @@ class OperationScope(TorchDispatchMode):
 
 
 class RandomOperations(OperationScope):
-    """A scope on the CPU that sees every operation which draws, and gives its result another value.
+    """A scope on the CPU that sees every operation which draws (`random_operations`), and gives its result another value.
 
-    Attributes:
-        random_operations: names of the operations that drew.
-        free: those among them with draws that could not be replaced, such as `randperm`.
+    `free` are those with draws that could not be replaced, such as `randperm`.
     """
 
     def __init__(self) -> None:

@@ -33,10 +33,13 @@ _COLUMNS, _DRAWING_BATCH = 256, 64
 
 class EnsembleReader:
     """N trained models on their device, loaded once and asked as often as wanted; `weights` are parameter name to `(N, ...)`.
-     Args:     probe: two records of the kind that will be asked about, `(2, ...)`.     outputs: of a model for one record; 0
-    means 1. A loss of a user's own (`loss`) takes what there is.     batch: records at once; None keeps the inputs of one batch
-    near 32 MB.     source: of the models before their training, in the order of `weights`. Without it the weights have to be
-    all that one model         its own has: drawn values outside of parameters and buffers are a `ConfigError`.
+
+    Args:
+        probe: two records of the kind that will be asked about, `(2, ...)`.
+        outputs: of a model for one record; 0 means 1. A loss of a user's own (`loss`) takes what there is.
+        batch: records at once; None keeps the inputs of one batch near 32 MB.
+        source: of the models before their training, in the order of `weights`. Without it the weights have to be all that one
+            model its own has: drawn values outside of parameters and buffers are a `ConfigError`.
     """
 
     def __init__(

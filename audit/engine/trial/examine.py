@@ -31,15 +31,11 @@ from audit.models.build import refuse_mixing_layers, seeded_stream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What a model was seen to do.
-
-    Attributes:
-        mixes: how the output of a record was seen to depend on the other records of the batch; None if it does not.
-    """
+    """What a model was seen to do."""
 
     draws: tuple[str, ...] = ()  # operations by which `forward` draws random numbers, outside of dropout layers
     stateful: tuple[str, ...] = ()  # buffers that a batch in training mode changes
-    mixes: str | None = None
+    mixes: str | None = None  # how the output of a record was seen to depend on the others of the batch; None if it does not
 
     @property
     def why_alone(self) -> str | None:

@@ -21,16 +21,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What a trial showed.
-
-    Attributes:
-        split: the model's frozen part before anything trained, with features that represent records; None if there is none.
-    """
+    """What a trial showed."""
 
     behaviour: Behaviour  # draws, states and records that mix
     sequential: bool = False  # the models need the slow path
     row_bytes: int = 0  # activations kept for one row of one model, 0 on the slow path and where no path was tried
-    split: Split | None = None
+    split: Split | None = None  # the frozen part before anything trained, with features that represent records; None without
 
 
 def try_paths(
