@@ -59,18 +59,8 @@ _DEMANDED = ("peft_type", "r", "lora_alpha", "target_modules")
 _HANDED_ON = ("r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out")
 _WITHOUT_EFFECT = (  # on what a trained adapter computes: notes of peft, training's own options, sizes of what is switched off,
     # and how the layers were chosen whose tensors the file holds
-    "auto_mapping",
-    "base_model_name_or_path",
-    "exclude_modules",
-    "inference_mode",
-    "layers_pattern",
-    "layers_to_transform",
-    "lora_dropout",
-    "megatron_core",
-    "parent_library",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
+    *("auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "layers_pattern", "layers_to_transform"),
+    *("lora_dropout", "megatron_core", "parent_library", "peft_version", "qalora_group_size", "revision"),
 )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.gradients.clipping import Rows, stacked_state
-from audit.engine.gradients.dispatch import unlogged_reason
+from audit.engine.gradients.dispatch import loop_reason
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.layers.parameter_facts import UncoveredUse
 from audit.engine.layers.row_selection import RowSelection
@@ -66,7 +66,7 @@ class Graph(nn.Module):
 def test_a_constant_as_long_as_the_batch_by_chance_is_no_reason_for_the_slow_loop(all_records: bool) -> None:
     torch.manual_seed(0)
     module = Graph(all_records)
-    reason = unlogged_reason(module, stacked_state([module], torch.float32, torch.device("cpu")), torch.randn(20, 18, 3))
+    reason = loop_reason(module, stacked_state([module], torch.float32, torch.device("cpu")), torch.randn(20, 18, 3))
     assert reason is None if all_records else reason is not None and "picks rows of a batch by their values (index)" in reason
 
 

@@ -51,22 +51,16 @@ def model_gradients(
     return LoopGradients(module, state, draws=draws, own=own) if slow else TapeGradients(module, state, products)
 
 
-def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
-    """Return why these models cannot share their kernel launches, or None if they can; a reason is also logged.
+def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None, *, quiet: bool = False) -> str | None:
+    """Return why these models cannot share their kernel launches, or None if they can; logged unless `quiet`.
 
     `ConfigError` if the module cannot be differentiated, neither way.
     """
-    reason = unlogged_reason(module, state, records)
-    if reason is not None:
-        log.warning("the models are trained one after another, which is slower: %s", reason)
-    return reason
-
-
-def unlogged_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
-    """Return what `loop_reason` returns, and raise what it raises, without a word in the log."""
     reason = layers_without_rule(module, state)
     if reason is None and records is not None and len(records):
         reason = _unlike(module, state, records)
+    if reason is not None and not quiet:
+        log.warning("the models are trained one after another, which is slower: %s", reason)
     return reason
 
 

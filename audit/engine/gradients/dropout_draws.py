@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
+from audit.engine.device import switched
 from audit.engine.gradients.clipping import Gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
@@ -47,14 +48,8 @@ def cut_rows(factors: Sequence[Tensor], section: slice, total: int) -> list[Tens
 def kept_factors(engine: Gradients) -> Iterator[list[Tensor]]:
     """A scope in which the factors of the dropout of models in one pass are kept, in the order of the calls."""
     factors: list[Tensor] = []
-    if not isinstance(engine, TapeGradients):
+    with switched([(engine.tape, "factors", factors)] if isinstance(engine, TapeGradients) else []):
         yield factors
-        return
-    engine.tape.factors = factors
-    try:
-        yield factors
-    finally:
-        engine.tape.factors = None
 
 
 def can_repeat(engine: Gradients) -> bool:

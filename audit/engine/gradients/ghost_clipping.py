@@ -2,14 +2,15 @@
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
+from audit.engine.device import switched
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layers.bare_parameters import BareLayer, holds_bare_parameters, replace_parameters
 from audit.engine.layers.batched_matmul import weighted_rows
@@ -225,17 +226,9 @@ class TapeGradients:
         return {number for number, use in enumerate(uses) if any(times[slot.name] > 1 for slot in use.layer.slots.values())}
 
 
-@contextmanager
-def full_precision(models: Gradients) -> Iterator[None]:
+def full_precision(models: Gradients) -> AbstractContextManager[None]:
     """A scope in which `models` multiply in the type of their parameters."""
-    if not isinstance(models, TapeGradients):
-        yield
-        return
-    products, models.tape.products = models.tape.products, None
-    try:
-        yield
-    finally:
-        models.tape.products = products
+    return switched([(models.tape, "products", None)]) if isinstance(models, TapeGradients) else nullcontext()
 
 
 def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:

@@ -5,8 +5,7 @@ example's gradient from them is the same in the kernels for norms and in those f
 24 bits; it is the sum of three numbers of eleven bits each, whose products are exact again. What is left is how sums round.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,8 +16,7 @@ from audit.engine.device import switched
 _LOST_BITS = (1 << 13) - 1  # bits of a number in single precision that the units do not read
 
 
-@contextmanager
-def short_kernels(*, active: bool) -> Iterator[None]:
+def short_kernels(*, active: bool) -> AbstractContextManager[None]:
     """A scope in which a GPU may multiply and convolve by matrix units that read eleven bits, if `active`.
 
     The switches are the process's: trainings on a GPU run in one thread.
@@ -26,13 +24,11 @@ def short_kernels(*, active: bool) -> Iterator[None]:
     matmul: Any = torch.backends.cuda.matmul
     convolutions: Any = torch.backends.cudnn
     if not active:
-        yield
-        return
+        return nullcontext()
     by_name = hasattr(matmul, "fp32_precision")  # from torch 2.9 on
     places = [matmul, convolutions.conv] if by_name else [matmul, convolutions]
     name, value = ("fp32_precision", "tf32") if by_name else ("allow_tf32", True)
-    with switched([(place, name, value) for place in places]):
-        yield
+    return switched([(place, name, value) for place in places])
 
 
 def round_to_eleven_bits(values: Tensor) -> Tensor:

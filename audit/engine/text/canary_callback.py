@@ -155,7 +155,7 @@ class CanaryCallback:
         self._hook = model.register_forward_pre_hook(look, with_kwargs=True)
 
     def _judge_visits(self) -> None:
-        """Say how many canaries no batch held; `ExecutionMismatch` if that is all."""
+        """Say how many included canaries no batch held; `ExecutionMismatch` if it held none."""
         self._hook.remove()
         planted, missing_count = int(self._included.sum()), len(self._awaited_canaries)
         if missing_count == planted and self._first_step == 0:

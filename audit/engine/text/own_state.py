@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from audit.core.errors import UnsupportedMechanism
-from audit.engine.text.text_model import TextModel, as_bytes
+from audit.engine.text.text_model import TextModel
 from audit.engine.trial.mixing import alike
-from audit.engine.trial.outside_state import State, outside_state
+from audit.engine.trial.outside_state import State, digest, outside_state
 from audit.models.language import quiet_libraries
 
 
@@ -68,4 +67,4 @@ def _difference(first: State, second: State) -> str:
 def _frozen(model: TextModel) -> State:
     module = model.module
     values = [*module.named_buffers(), *(pair for pair in module.named_parameters() if not pair[1].requires_grad)]
-    return {name: hashlib.blake2b(as_bytes(value)).digest() for name, value in values}
+    return {name: digest(value) for name, value in values}

@@ -171,7 +171,7 @@ class TextModel:
         for name, value in self.module.named_parameters():
             if not value.requires_grad:
                 digest.update(name.encode())
-                digest.update(as_bytes(value))
+                digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def refuse_inert(self, flat: Tensor, initial: Tensor, digest: str) -> None:
@@ -192,10 +192,6 @@ class TextModel:
     def _tolerance(self) -> float:
         # the rounding of bfloat16 itself is of that order (docs/use/language-models.md)
         return 5e-2 if self.precision.bfloat16 else TOLERANCE
-
-
-def as_bytes(value: Tensor) -> memoryview:
-    return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 
 def clip_records(squares: Tensor, clip: Clip) -> tuple[Clipping, Tensor]:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from audit.engine.trial.outside_state import digest
+
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, set, frozenset, dict, OrderedDict)
 _LIBRARIES = ("torch", "audit")  # whose code reads nothing that changes between the jobs of a run
@@ -59,12 +61,7 @@ def _tensor_key(value: Tensor) -> Hashable:
     if isinstance(value, UninitializedParameter) or value.is_meta or not is_dense:
         raise _Incomparable
     form = (tuple(value.shape), value.dtype, value.device, value.requires_grad)
-    return form if isinstance(value, nn.Parameter) and value.requires_grad else (*form, _digest(value))
-
-
-def _digest(value: Tensor) -> bytes:
-    flat = value.detach().resolve_conj().cpu().contiguous().reshape(-1)
-    return hashlib.blake2b(flat.view(torch.uint8).numpy().data).digest()
+    return form if isinstance(value, nn.Parameter) and value.requires_grad else (*form, digest(value))
 
 
 def _code_key(code: Any) -> Hashable:

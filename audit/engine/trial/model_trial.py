@@ -11,7 +11,7 @@ from torch import nn
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, stacked_state
-from audit.engine.gradients.dispatch import loop_reason, unlogged_reason
+from audit.engine.gradients.dispatch import loop_reason
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.examine import Behaviour, Probe, examine
 from audit.engine.trial.frozen_features import Split, split_module
@@ -53,7 +53,7 @@ def try_paths(
     if split is not None:
         features = split.features(sample.inputs, dtype)
         own = {name: state[name] for name in split.head.state_dict()}
-        if unlogged_reason(split.head, own, features) is None:
+        if loop_reason(split.head, own, features, quiet=True) is None:
             row_bytes = _row_bytes(TapeGradients(split.head, own), replace(sample, inputs=features))
             return Trial(behaviour=behaviour, row_bytes=row_bytes, split=split)
     if loop_reason(module, state, sample.inputs) is not None:

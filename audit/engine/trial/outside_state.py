@@ -212,12 +212,15 @@ def _definition(module: str, name: str) -> object:
     return place
 
 
+def digest(value: Tensor) -> bytes:
+    """Return the hash of a dense tensor's numbers."""
+    flat = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    return hashlib.blake2b(flat.view(torch.uint8).numpy().data).digest()
+
+
 def _tensor_digest(value: Tensor) -> Hashable:
     form = _TensorForm(tuple(value.shape), value.dtype, value.device.type, value.requires_grad, type(value).__name__)
     try:
-        plain = value.detach()
-        dense = plain if plain.layout is torch.strided else plain.to_dense()
-        flat = dense.resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return form._replace(digest=hashlib.blake2b(flat.view(torch.uint8).numpy().data).digest())
+        return form._replace(digest=digest(value if value.layout is torch.strided else value.to_dense()))
     except (RuntimeError, TypeError, NotImplementedError):  # of no numbers that can be read: meta, quantised, nested
         return form

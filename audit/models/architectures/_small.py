@@ -10,18 +10,8 @@ import torch
 from torch import nn
 
 from audit.core.errors import ConfigError
-from audit.models.architectures._encoder import (
-    Encoder,
-    Shape,
-    Tokens,
-    activation,
-    divides,
-    flatten,
-    image,
-    length,
-    positive_list,
-    whole,
-)
+from audit.models.architectures import _encoder as parts
+from audit.models.architectures._encoder import Shape
 from audit.plugins import hint
 
 
@@ -30,7 +20,7 @@ class Logistic:
     """One linear layer over the flattened record."""
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        return nn.Sequential(*flatten(input_shape), nn.Linear(math.prod(input_shape), outputs))
+        return nn.Sequential(*parts.flatten(input_shape), nn.Linear(math.prod(input_shape), outputs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +31,10 @@ class Mlp:
     activation: str = "relu"
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        widths = [math.prod(input_shape), *positive_list(self.hidden, "model.mlp.hidden"), outputs]
-        layers: list[nn.Module] = flatten(input_shape)
+        widths = [math.prod(input_shape), *parts.positive_list(self.hidden, "model.mlp.hidden"), outputs]
+        layers: list[nn.Module] = parts.flatten(input_shape)
         for fan_in, fan_out in pairwise(widths):
-            layers += [nn.Linear(fan_in, fan_out), activation(self.activation, "model.mlp")]
+            layers += [nn.Linear(fan_in, fan_out), parts.activation(self.activation, "model.mlp")]
         return nn.Sequential(*layers[:-1])  # no activation behind the outputs
 
 
@@ -57,14 +47,14 @@ class Cnn:
     activation: str = "relu"
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        planes, height, width = image(input_shape, "cnn")
+        planes, height, width = parts.image(input_shape, "cnn")
         kernel = self.kernel
         if not isinstance(kernel, int) or kernel < 1 or kernel % 2 == 0:
             raise ConfigError(f"model.cnn.kernel is {kernel!r}; expected an odd number of at least 1")
         layers: list[nn.Module] = []
-        for count in positive_list(self.channels, "model.cnn.channels"):
+        for count in parts.positive_list(self.channels, "model.cnn.channels"):
             convolution = nn.Conv2d(planes, count, kernel, stride=2, padding=kernel // 2)
-            layers += [convolution, activation(self.activation, "model.cnn")]
+            layers += [convolution, parts.activation(self.activation, "model.cnn")]
             planes, height, width = count, (height + 1) // 2, (width + 1) // 2  # of a stride of 2 with half a kernel of margin
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(planes * height * width, outputs))
 
@@ -79,10 +69,10 @@ class Transformer:
     heads: int = 4
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        tokens = length(input_shape, "transformer")
-        whole("transformer", vocabulary=self.vocabulary, width=self.width, depth=self.depth, heads=self.heads)
-        divides(self.heads, self.width, "transformer")
-        return Encoder(Tokens(self.vocabulary, self.width), tokens, (self.width, self.depth, self.heads), outputs)
+        tokens = parts.length(input_shape, "transformer")
+        parts.whole("transformer", vocabulary=self.vocabulary, width=self.width, depth=self.depth, heads=self.heads)
+        parts.divides(self.heads, self.width, "transformer")
+        return parts.Encoder(parts.Tokens(self.vocabulary, self.width), tokens, (self.width, self.depth, self.heads), outputs)
 
 
 _CELLS: Mapping[str, Callable[..., nn.Module]] = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -92,7 +82,7 @@ class _Recurrent(nn.Module):
     def __init__(self, cell: str, sizes: tuple[int, int, int], outputs: int) -> None:
         super().__init__()
         vocabulary, width, depth = sizes
-        self.embed = Tokens(vocabulary, width)
+        self.embed = parts.Tokens(vocabulary, width)
         self.body = _CELLS[cell](width, width, num_layers=depth, batch_first=True)
         self.last = nn.Linear(width, outputs)
 
@@ -111,8 +101,8 @@ class Recurrent:
     depth: int = 1
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        length(input_shape, "recurrent")
-        whole("recurrent", vocabulary=self.vocabulary, width=self.width, depth=self.depth)
+        parts.length(input_shape, "recurrent")
+        parts.whole("recurrent", vocabulary=self.vocabulary, width=self.width, depth=self.depth)
         if self.cell not in _CELLS:
             near = hint(str(self.cell), list(_CELLS))
             raise ConfigError(f"model.recurrent.cell is {self.cell!r}.{near} It may be: {', '.join(_CELLS)}")
@@ -183,13 +173,13 @@ class WideResnet:
     groups: int = 16
 
     def build(self, input_shape: Shape, outputs: int) -> nn.Module:
-        planes, _, _ = image(input_shape, "wide_resnet")
+        planes, _, _ = parts.image(input_shape, "wide_resnet")
         depth = self.depth
         if not isinstance(depth, int) or depth < 10 or (depth - 4) % 6:
             raise ConfigError(
                 f"model.wide_resnet.depth is {depth!r}; expected 6 n + 4 with n of at least 1: 10, 16, 22, 28, ..."
             )
-        whole("wide_resnet", depth=depth, widen=self.widen, groups=self.groups)
+        parts.whole("wide_resnet", depth=depth, widen=self.widen, groups=self.groups)
         layers: list[nn.Module] = [nn.Conv2d(planes, 16, 3, padding=1, bias=False)]
         planes = 16
         for stage, width in enumerate((16 * self.widen, 32 * self.widen, 64 * self.widen)):
