@@ -151,7 +151,7 @@ def test_a_batch_beyond_the_reserved_rows_is_laid_out_whole(
 ) -> None:
     law = Law(population=population, rate=rate)
     usual = sampler(law, 9, as_gradients=as_gradients).block()
-    monkeypatch.setattr(counter_batches.math, "sqrt", lambda _: 0.0)  # as many rows as the mean
+    monkeypatch.setattr(math, "sqrt", lambda _: 0.0)  # as many rows as the mean
     monkeypatch.setattr(counter_batches, "_SPARE", 0)
     narrow = sampler(law, 9, as_gradients=as_gradients).block()
     if usual.extra is not None and narrow.extra is not None:
