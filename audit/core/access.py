@@ -127,16 +127,8 @@ ACCESS_BY_NAME |= _cumulative(
 )
 """Accesses by name, from least to most for each kind of training. A config may also name `package.module:OBJECT`."""
 
-Access.LABEL_ONLY = ACCESS_BY_NAME["label_only"]
-Access.FINAL_MODEL = ACCESS_BY_NAME["final_model"]
-Access.FINAL_WEIGHTS = ACCESS_BY_NAME["final_weights"]
-Access.ALL_STEPS = ACCESS_BY_NAME["all_steps"]
-Access.RELEASED_MODELS = ACCESS_BY_NAME["released_models"]
-Access.SECURE_SUM = ACCESS_BY_NAME["secure_sum"]
-Access.EACH_UPDATE = ACCESS_BY_NAME["each_update"]
-Access.GENERATIONS = ACCESS_BY_NAME["generations"]
-Access.LOG_PROBABILITIES = ACCESS_BY_NAME["log_probabilities"]
-Access.TOKEN_DISTRIBUTIONS = ACCESS_BY_NAME["token_distributions"]
+for _name, _access in ACCESS_BY_NAME.items():
+    setattr(Access, _name.upper(), _access)
 
 
 def smallest_access(sources: frozenset[str], within: Access) -> Access | None:

@@ -6,9 +6,8 @@ What each of them costs is proved in `audit.accounting.accountants._amplified`.
 import math
 from dataclasses import dataclass
 
-from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.events import Event, ReleaseEvent
+from audit.core.events import CountFromOne, Event, Noise, Positive, ReleaseEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +25,8 @@ class RandomAllocation(ReleaseEvent):
         Chua et al. 2024, arXiv 2412.16802. Feldman, Shenfeld 2025, arXiv 2502.08202.
     """
 
-    noise_multiplier: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        checks.noise(self.noise_multiplier, "noise_multiplier")
-        checks.count(self.steps, "steps", minimum=1)
+    noise_multiplier: Noise
+    steps: CountFromOne
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +41,7 @@ class Shuffled(Event):
     """
 
     mechanism: Event
-    records: int
-
-    def __post_init__(self) -> None:
-        checks.count(self.records, "records", minimum=1)
+    records: CountFromOne
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +59,11 @@ class Tuned(Event):
     """
 
     mechanism: Event
-    mean: float
+    mean: Positive
     shape: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.positive(self.mean, "mean")
+        Event.__post_init__(self)
         if not self.shape > -1:
             raise ConfigError(f"shape is {self.shape}; expected a number above -1, or infinity for a Poisson number of runs")
         if math.isfinite(self.shape) and self.mean < 1:

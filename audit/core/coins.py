@@ -12,7 +12,23 @@ _BLOCK = 1 << 20  # pairs that become bytes at once if all are gone through
 _ARRAY_PAIRS = 1 << 24  # pairs of which `some_models` gives an array
 
 
-class Coins(np.lib.mixins.NDArrayOperatorsMixin):
+class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
+    """What is wherever an array is, and makes its numbers when asked for them; all at once for code that knows arrays alone."""
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(isinstance(value, LazyArray) for value in options.get("out") or ()):
+            return NotImplemented  # they are read only
+        arrays = [np.asarray(value) if isinstance(value, LazyArray) else value for value in inputs]
+        return getattr(function, method)(*arrays, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what an array of all the numbers has of this name."""
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return getattr(np.asarray(self), name)
+
+
+class Coins(LazyArray):
     """`(models, m)` bool, held as bits and read only. Rows, columns and blocks that are asked for are arrays.
 
     It is wherever such an array does; only what needs all pairs at once (`numpy.asarray`, arithmetic) makes a byte of each.
@@ -87,18 +103,6 @@ class Coins(np.lib.mixins.NDArrayOperatorsMixin):
             raise ValueError("coins that are held as bits have no array of all; ask for a copy")
         full = self[:]
         return full if dtype is None else full.astype(dtype, copy=False)
-
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if any(isinstance(value, Coins) for value in options.get("out") or ()):
-            return NotImplemented  # coins are read only
-        arrays = [np.asarray(value) if isinstance(value, Coins) else value for value in inputs]
-        return getattr(function, method)(*arrays, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what an array of all the coins has of this name, for code that knows arrays alone."""
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-        return getattr(np.asarray(self), name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         bits = self.bits if self._models is None else self.bits[self._models]

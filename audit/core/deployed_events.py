@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.events import ReleaseEvent
+from audit.core.events import Count, CountFromOne, Event, NotNegative, Positive, ReleaseEvent
 
 Selection = Literal["gumbel", "exponential", "laplace"]
+CheckedSelection = Annotated[Selection, lambda value, name: checks.choice(value, name, get_args(Selection))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +27,8 @@ class IntegerNoise(ReleaseEvent):
         sensitivity: of the integer; at least 1.
     """
 
-    noise_multiplier: float
-    sensitivity: int = 1
-
-    def __post_init__(self) -> None:
-        checks.positive(self.noise_multiplier, "noise_multiplier")
-        checks.count(self.sensitivity, "sensitivity", minimum=1)
+    noise_multiplier: Positive
+    sensitivity: CountFromOne = 1
 
     @property
     def scale(self) -> float:
@@ -76,12 +73,8 @@ class NoisyMax(ReleaseEvent):
         McKenna, Sheldon 2020, arXiv 2010.12603 (permute-and-flip). Ding et al. 2021, arXiv 2105.07260.
     """
 
-    epsilon: float
-    noise: Selection = "gumbel"
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.epsilon, "epsilon")
-        checks.choice(self.noise, "noise", get_args(Selection))
+    epsilon: NotNegative
+    noise: CheckedSelection = "gumbel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +86,9 @@ class SparseVector(ReleaseEvent):
         Lyu, Su, Li 2017, arXiv 1603.01699, Algorithm 7.
     """
 
-    threshold_epsilon: float
-    query_epsilon: float
-    positives: int = 1
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.threshold_epsilon, "threshold_epsilon")
-        checks.nonnegative(self.query_epsilon, "query_epsilon")
-        checks.count(self.positives, "positives", minimum=1)
+    threshold_epsilon: NotNegative
+    query_epsilon: NotNegative
+    positives: CountFromOne = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,15 +108,14 @@ class MatrixFactorization(ReleaseEvent):
         arXiv 2405.13763.
     """
 
-    noise_multiplier: float
+    noise_multiplier: NotNegative
     coefficients: tuple[float, ...]
-    steps: int
-    participations: int = 1
-    separation: int = 1
-    clip_norm: float = 1.0
+    steps: Count
+    participations: CountFromOne = 1
+    separation: CountFromOne = 1
+    clip_norm: Positive = 1.0
 
     def __post_init__(self) -> None:
-        checks.positive(self.clip_norm, "clip_norm")
         if not isinstance(self.coefficients, Sequence) or not self.coefficients:
             raise ConfigError(
                 f"coefficients is {self.coefficients!r}; expected the first column of the encoder, a list of numbers"
@@ -136,10 +123,7 @@ class MatrixFactorization(ReleaseEvent):
         object.__setattr__(self, "coefficients", tuple(float(value) for value in self.coefficients))
         for value in self.coefficients:
             checks.finite(value, "coefficients")
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
-        checks.count(self.steps, "steps")
-        checks.count(self.participations, "participations", minimum=1)
-        checks.count(self.separation, "separation", minimum=1)
+        Event.__post_init__(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +134,8 @@ class TreeAggregation(ReleaseEvent):
         Kairouz et al. 2021, arXiv 2103.00039. Dwork, Naor, Pitassi, Rothblum 2010.
     """
 
-    noise_multiplier: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
-        checks.count(self.steps, "steps", minimum=1)
+    noise_multiplier: NotNegative
+    steps: CountFromOne
 
     @property
     def depth(self) -> int:

@@ -6,10 +6,11 @@ What each of them costs is proved in `audit.accounting.accountants._procedures`,
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.events import Event, ReleaseEvent
+from audit.core.events import Count, CountFromOne, Event, Noise, NotNegative, Positive, Probability, ReleaseEvent
 
 
 def _numbers(values: object, name: str) -> tuple[float, ...]:
@@ -32,12 +33,12 @@ class MixtureOfGaussians(ReleaseEvent):
         Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526.
     """
 
-    noise_multiplier: float
+    noise_multiplier: Annotated[Noise, checks.positive]
     shifts: tuple[float, ...]
     probabilities: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        checks.positive(checks.noise(self.noise_multiplier, "noise_multiplier"), "noise_multiplier")
+        Event.__post_init__(self)
         for name in ("shifts", "probabilities"):
             object.__setattr__(self, name, _numbers(getattr(self, name), name))
         if len(self.shifts) != len(self.probabilities):
@@ -62,18 +63,11 @@ class TruncatedPoisson(ReleaseEvent):
         Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, arXiv 2411.04205.
     """
 
-    noise_multiplier: float
-    sample_rate: float
-    steps: int
-    population: int
-    batch_limit: int
-
-    def __post_init__(self) -> None:
-        checks.noise(self.noise_multiplier, "noise_multiplier")
-        checks.probability(self.sample_rate, "sample_rate")
-        checks.count(self.steps, "steps")
-        checks.count(self.population, "population", minimum=1)
-        checks.count(self.batch_limit, "batch_limit", minimum=1)
+    noise_multiplier: Noise
+    sample_rate: Probability
+    steps: Count
+    population: CountFromOne
+    batch_limit: CountFromOne
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +84,14 @@ class CyclicPoisson(ReleaseEvent):
         Choquette-Choo et al. 2023, arXiv 2306.08153, Theorem 4.
     """
 
-    noise_multiplier: float
-    sample_rate: float
-    steps: int
-    groups: int
+    noise_multiplier: NotNegative
+    sample_rate: Probability
+    steps: Count
+    groups: CountFromOne
     coefficients: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
-        checks.probability(self.sample_rate, "sample_rate")
-        checks.count(self.steps, "steps")
-        checks.count(self.groups, "groups", minimum=1)
+        Event.__post_init__(self)
         object.__setattr__(self, "coefficients", _numbers(self.coefficients, "coefficients"))
         if len(self.coefficients) > self.groups:
             raise ConfigError(
@@ -121,12 +112,12 @@ class BufferedToeplitz(ReleaseEvent):
         McMahan, Xu, Zhang 2024, arXiv 2408.08868. Dvijotham et al. 2024, arXiv 2404.16706.
     """
 
-    noise_multiplier: float
+    noise_multiplier: NotNegative
     decays: tuple[float, ...]
     weights: tuple[float, ...]
-    steps: int
-    participations: int = 1
-    separation: int = 1
+    steps: Count
+    participations: CountFromOne = 1
+    separation: CountFromOne = 1
 
     def __post_init__(self) -> None:
         for name in ("decays", "weights"):
@@ -137,10 +128,7 @@ class BufferedToeplitz(ReleaseEvent):
             checks.probability(value, "decays")
         for value in self.weights:
             checks.nonnegative(value, "weights")
-        checks.nonnegative(self.noise_multiplier, "noise_multiplier")
-        checks.count(self.steps, "steps")
-        checks.count(self.participations, "participations", minimum=1)
-        checks.count(self.separation, "separation", minimum=1)
+        Event.__post_init__(self)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
@@ -162,12 +150,8 @@ class AdaptiveClipping(ReleaseEvent):
         Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv 1905.03871.
     """
 
-    noise_multiplier: float
-    count_noise: float
-
-    def __post_init__(self) -> None:
-        checks.noise(self.noise_multiplier, "noise_multiplier")
-        checks.noise(self.count_noise, "count_noise")
+    noise_multiplier: Noise
+    count_noise: Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,14 +167,9 @@ class ProposeTestRelease(ReleaseEvent):
         Dwork, Lei 2009, "Differential privacy and robust statistics".
     """
 
-    test_epsilon: float
-    release_epsilon: float
-    threshold: float
-
-    def __post_init__(self) -> None:
-        checks.positive(self.test_epsilon, "test_epsilon")
-        checks.nonnegative(self.release_epsilon, "release_epsilon")
-        checks.nonnegative(self.threshold, "threshold")
+    test_epsilon: Positive
+    release_epsilon: NotNegative
+    threshold: NotNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,10 +187,7 @@ class SubsampleAggregate(Event):
     """
 
     mechanism: Event
-    blocks: int = 1
-
-    def __post_init__(self) -> None:
-        checks.count(self.blocks, "blocks", minimum=1)
+    blocks: CountFromOne = 1
 
 
 PROCEDURES: tuple[type[Event], ...] = (

@@ -69,7 +69,7 @@ def kinds(event: events.Event) -> frozenset[type]:
     >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
     ['Gaussian', 'Repeated']
     """
-    return frozenset({type(event)}).union(*(kinds(part) for part in parts(event)))
+    return frozenset(shape(event))
 
 
 def shape(event: events.Event) -> tuple[type, ...]:
@@ -83,10 +83,7 @@ def shape(event: events.Event) -> tuple[type, ...]:
 
 def repetition(event: events.Event) -> events.Repeated | None:
     """Return the event if it repeats one mechanism; None for any other."""
-    match event:
-        case events.Repeated():
-            return event
-    return None
+    return event if isinstance(event, events.Repeated) else None
 
 
 def releases(event: events.Event) -> Iterator[events.ReleaseEvent]:

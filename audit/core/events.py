@@ -6,8 +6,11 @@ Leaves are releases, each of them about one unit of privacy; the other nodes sam
 
 from __future__ import annotations
 
+import functools
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from audit.core import checks
 from audit.core.errors import ConfigError
@@ -19,14 +22,33 @@ LARGEST_GROUP = 10**6  # accountants hold some numbers for each record
 # whose contribution a release bounds: one record, or all records of one user, client or document
 Unit = Literal["example", "user", "client", "document"]
 
+# types of fields with the check that an event makes of them
+Noise = Annotated[float, checks.noise]
+Positive = Annotated[float, checks.positive]
+NotNegative = Annotated[float, checks.nonnegative]
+Probability = Annotated[float, checks.probability]
+Count = Annotated[int, checks.count]
+CountFromOne = Annotated[int, functools.partial(checks.count, minimum=1)]
+
 
 class Event:
     """Something that was done with the data; an accountant states its cost."""
 
     __slots__ = ()
 
+    def __post_init__(self) -> None:
+        """Raise `ConfigError` for a value that the check of its field refuses."""
+        for name, check in _checks(type(self)):
+            check(getattr(self, name), name)
+
     def __str__(self) -> str:
         return words(self)
+
+
+@functools.cache
+def _checks(kind: Any) -> tuple[tuple[str, Callable[[Any, str], object]], ...]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return tuple((name, check) for name, hint in hints.items() for check in getattr(hint, "__metadata__", ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +73,8 @@ class Gaussian(ReleaseEvent):
         clip_norm: that bound, in units of the sum; no accountant needs it, who executes the event does.
     """
 
-    noise_multiplier: float
-    clip_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.noise(self.noise_multiplier, "noise_multiplier")
-        checks.positive(self.clip_norm, "clip_norm")
+    noise_multiplier: Noise
+    clip_norm: Positive = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +82,7 @@ class Laplace(ReleaseEvent):
     """One Laplace release. `noise_multiplier`: scale over the l1 bound on one record's contribution (change twice that
     under replace-one)."""
 
-    noise_multiplier: float
-
-    def __post_init__(self) -> None:
-        checks.noise(self.noise_multiplier, "noise_multiplier")
+    noise_multiplier: Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +93,8 @@ class RandomizedResponse(ReleaseEvent):
         Warner 1965. Kairouz, Bonawitz, Ramage 2016, arXiv 1602.07387.
     """
 
-    noise_parameter: float
-    buckets: int
-
-    def __post_init__(self) -> None:
-        checks.probability(self.noise_parameter, "noise_parameter")
-        checks.count(self.buckets, "buckets", minimum=1)
+    noise_parameter: Probability
+    buckets: CountFromOne
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,22 +105,15 @@ class Exponential(ReleaseEvent):
         McSherry, Talwar 2007. Dong, Durfee, Rogers 2020, arXiv 1909.13830.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.epsilon, "epsilon")
+    epsilon: NotNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproximateDp(ReleaseEvent):
     """Any mechanism known only to be (epsilon, delta)-DP for the adjacency at hand."""
 
-    epsilon: float
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.epsilon, "epsilon")
-        checks.probability(self.delta, "delta")
+    epsilon: NotNegative
+    delta: Probability = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +124,7 @@ class Concentrated(ReleaseEvent):
         Bun, Steinke 2016, arXiv 1605.02065.
     """
 
-    rho: float
-
-    def __post_init__(self) -> None:
-        checks.nonnegative(self.rho, "rho")
+    rho: NotNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +132,7 @@ class PoissonSampled(Event):
     """A mechanism that sees each record with probability `sample_rate`, independently."""
 
     mechanism: Event
-    sample_rate: float
-
-    def __post_init__(self) -> None:
-        checks.probability(self.sample_rate, "sample_rate")
+    sample_rate: Probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +153,7 @@ class Repeated(Event):
     """A mechanism run `count` times on the same data, each run possibly chosen after seeing those before."""
 
     mechanism: Event
-    count: int
-
-    def __post_init__(self) -> None:
-        checks.count(self.count, "count")
+    count: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +182,10 @@ class Grouped(Event):
     """A mechanism compared with `size` records that change together (group privacy)."""
 
     mechanism: Event
-    size: int
+    size: CountFromOne
 
     def __post_init__(self) -> None:
-        checks.count(self.size, "size", minimum=1)
+        Event.__post_init__(self)
         if self.size > LARGEST_GROUP:
             raise ConfigError(f"size is {self.size}, the records of a group; expected at most {LARGEST_GROUP:,}")
 

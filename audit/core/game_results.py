@@ -62,16 +62,8 @@ class TprAtFpr:
     @classmethod
     def blank(cls, target_fpr: float, allowed: float | None) -> Self:
         """The rate that too few records, or those of an edition, do not determine."""
-        return cls(
-            target_fpr=target_fpr,
-            tpr=None,
-            realised_fpr=None,
-            lower=None,
-            upper=None,
-            false_positives=None,
-            true_positives=None,
-            allowed=allowed,
-        )
+        unknown = dict.fromkeys(("tpr", "realised_fpr", "lower", "upper", "false_positives", "true_positives"))
+        return cls(target_fpr=target_fpr, allowed=allowed, **unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ family has `epsilon_inside`, a void one `void_epsilon`. Estimators return a `Low
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from audit.core.errors import DataError
 from audit.core.game import Assumption
@@ -145,16 +145,6 @@ def read_course(curve: ReportedTrajectory) -> tuple[float, ...]:
         case VoidTrajectory():
             return curve.void_epsilon
     return curve.epsilon
-
-
-def replace_figures(bound: ReportedBound, epsilon: float, ceiling: float) -> ReportedBound:
-    """Return the bound with another figure and ceiling under the same condition."""
-    match bound:
-        case FamilyBound():
-            return replace(bound, epsilon_inside=epsilon, ceiling_inside=ceiling)
-        case VoidBound():
-            return replace(bound, void_epsilon=epsilon, void_ceiling=ceiling)
-    return replace(bound, epsilon=epsilon, ceiling=ceiling)
 
 
 def report_bound(bound: ReportedBound, *, void: bool = False) -> ReportedBound:

@@ -141,15 +141,11 @@ class RunPlan:
             columns = ("mechanism", "epsilon", "delta", "source")
             rows = [(name, claim.epsilon, claim.delta, claim.source) for name, own in self.claims.items() for claim in own]
             return frame([dict(zip(columns, row, strict=True)) for row in rows], columns)
-        tables: dict[str, Table[CeilingRow] | Table[PowerRow] | Table[Timing] | Table[StoppingRow]] = {
-            "ceilings": self.ceilings,
-            "power": self.power,
-            "timing": self.timing,
-            "stopping": self.stopping,
-        }
+        tables = ("ceilings", "power", "timing", "stopping")
         if table not in tables:
             raise ConfigError(f"table is '{table}'; expected one of {', '.join([*tables, 'claims'])}")
-        return tables[table].to_pandas()
+        rows_of_table: Table[object] = getattr(self, table)
+        return rows_of_table.to_pandas()
 
     def to_dict(self) -> dict[str, object]:
         """Return the plan as numbers, text, lists and mappings, as `audit plan --json` prints it."""

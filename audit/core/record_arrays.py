@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.core.coins import LazyArray
 from audit.core.errors import DataError
 from audit.core.mapped_files import MappedFile
 
 _ROWS = 4096  # that become numbers at once if all are asked for
 
 
-class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
+class RecordArray(LazyArray, ABC):
     """`(n, ...)` numbers of which only those that are asked for are made: float32, or int64 if models take whole numbers.
 
     Attributes:
@@ -87,18 +88,6 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         for start, part in zip(range(0, len(self), _ROWS), self.parts(), strict=True):
             values[start : start + len(part)] = part
         return values if dtype is None else values.astype(dtype)
-
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if any(isinstance(value, RecordArray) for value in options.get("out") or ()):
-            return NotImplemented  # records are read only
-        arrays = [np.asarray(value) if isinstance(value, RecordArray) else value for value in inputs]
-        return getattr(function, method)(*arrays, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what an array of all the numbers has of this name, for code that knows arrays alone."""
-        if name.startswith("__") or not hasattr(np.ndarray, name):
-            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
-        return getattr(np.asarray(self), name)
 
     def parts(self) -> Iterator[NDArray[Any]]:
         """All records as numbers, a few thousand at a time, in order."""

@@ -106,26 +106,6 @@ def near(value: float, digits: int = 2) -> str:
     return INFINITY_TEXT if value == math.inf else _cut(value, digits, ROUND_HALF_EVEN)
 
 
-def at_least(value: float) -> str:
-    """A proven epsilon as a phrase."""
-    return f"ε{SPACE}≥{SPACE}{down(value)}"
-
-
-def at_most(value: float) -> str:
-    """A claimed epsilon as a phrase."""
-    return "no finite ε" if value == math.inf else f"ε{SPACE}≤{SPACE}{up(value)}"
-
-
-def at_delta(delta: float) -> str:
-    """The delta that a figure belongs to, as a phrase."""
-    return f"at δ{SPACE}={SPACE}{power(delta)}"
-
-
-def epsilon(value: str) -> str:
-    """A figure that is already rounded, named as an epsilon."""
-    return f"ε{SPACE}={SPACE}{value}"
-
-
 def significant(value: float, digits: int = 4) -> str:
     """`value` with that many significant digits and no exponent if it reads well.
 

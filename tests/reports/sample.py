@@ -20,10 +20,12 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.game_results import AttackResult, GameResult, GroupResult, Histogram, RecordExposure, RocCurve, TprAtFpr
 from audit.core.lower_bounds import (
     BoundTrajectory,
+    FamilyBound,
     FamilyTrajectory,
     LowerBound,
     ReportedBound,
     ReportedTrajectory,
+    VoidBound,
     report_bound,
     report_trajectory,
 )
@@ -156,6 +158,16 @@ def _histogram(members: Floats, nonmembers: Floats) -> Histogram:
 def _one_run_ceiling(canaries: int) -> float:
     q = (1 - EACH) ** (1 / canaries)
     return math.log(q / (1 - q))
+
+
+def replace_figures(bound: ReportedBound, epsilon: float, ceiling: float) -> ReportedBound:
+    """The bound with another figure and ceiling under the same condition."""
+    match bound:
+        case FamilyBound():
+            return replace(bound, epsilon_inside=epsilon, ceiling_inside=ceiling)
+        case VoidBound():
+            return replace(bound, void_epsilon=epsilon, void_ceiling=ceiling)
+    return replace(bound, epsilon=epsilon, ceiling=ceiling)
 
 
 def bound(epsilon: float, **fields: object) -> ReportedBound:

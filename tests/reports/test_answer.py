@@ -18,7 +18,7 @@ from audit.core.claims import Outcome, Verdict
 from audit.core.events import sgd
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult, GuessResult
-from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon, replace_figures
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import answer
 from reports.formats import figures
@@ -95,7 +95,7 @@ def _bracketed(report: AuditReport, lower: float, upper: float) -> AuditReport:
 def test_the_word_follows_from_proof_rate_and_interval_together(
     epsilon: float, limits: tuple[float, float], strength: Strength
 ) -> None:
-    report = _bounded(sample.run(), lambda b: replace_figures(b, epsilon if b.family is None else 9.0, read_ceiling(b)))
+    report = _bounded(sample.run(), lambda b: sample.replace_figures(b, epsilon if b.family is None else 9.0, read_ceiling(b)))
     result = answer.answers(_bracketed(report, *limits))
     assert {item.strength for item in result} == {strength}
     assert choose_strength(epsilon, bracket_rate(*limits, 0.1)) is strength
@@ -263,7 +263,7 @@ def test_the_needed_coins_are_the_least_that_prove_the_claim(epsilon: float, con
 
 
 def test_what_is_stronger_is_a_number() -> None:
-    report = _bounded(sample.run(), lambda b: replace_figures(b, read_epsilon(b), 5.0) if b.family is None else b)
+    report = _bounded(sample.run(), lambda b: sample.replace_figures(b, read_epsilon(b), 5.0) if b.family is None else b)
     result = answer.stronger(report)
     assert result is not None and result.needed > result.coins > 0
     message = verdict.stronger_audit(report)
@@ -286,7 +286,7 @@ values = st.integers(101, 399).map(lambda n: n / 100)
 
 def _renamed(report: AuditReport, family: str, epsilon: float, ceiling: float) -> AuditReport:
     def change(bound: ReportedBound) -> ReportedBound:
-        return bound if bound.family is None else replace_figures(replace(bound, family=family), epsilon, ceiling)
+        return bound if bound.family is None else sample.replace_figures(replace(bound, family=family), epsilon, ceiling)
 
     return _bounded(report, change)
 

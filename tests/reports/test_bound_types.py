@@ -28,7 +28,6 @@ from audit.core.lower_bounds import (
     VoidBound,
     VoidTrajectory,
     read_epsilon,
-    replace_figures,
     report_bound,
     report_trajectory,
 )
@@ -131,7 +130,7 @@ def _raised(report: AuditReport, value: float = INSIDE) -> AuditReport:
     """The report with every bound inside a family at that figure."""
 
     def change(bound: Any) -> Any:
-        return bound if bound is None or bound.family is None else replace_figures(bound, value, 50.18)
+        return bound if bound is None or bound.family is None else sample.replace_figures(bound, value, 50.18)
 
     def mechanism(result: MechanismResult) -> MechanismResult:
         games = tuple(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.core.claims import Outcome
-from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures, report_trajectory
+from audit.core.lower_bounds import read_ceiling, read_epsilon, report_trajectory
 from audit.core.results import AuditReport, MechanismResult
 from reports.diff import Weight, changes, is_worse
 from reports.two_samples import LEVEL
@@ -99,7 +99,9 @@ def test_differences_within_their_uncertainty_are_not_named() -> None:
 
 def test_a_bound_stands_with_its_ceiling_and_is_no_regression_by_itself() -> None:
     game = _dp().games[1]
-    raised = tuple(replace_figures(bound, read_epsilon(bound) * 1.1, read_ceiling(bound)) for bound in game.attacks[0].bounds)
+    raised = tuple(
+        sample.replace_figures(bound, read_epsilon(bound) * 1.1, read_ceiling(bound)) for bound in game.attacks[0].bounds
+    )
     edited = replace(game, attacks=(replace(game.attacks[0], bounds=raised), *game.attacks[1:]))
     result = changes(sample.run(), _with(sample.run(), games=(_dp().games[0], edited)))
     assert [item.weight for item in result] == [Weight.OTHER] and "ceiling" in result[0].text and not is_worse(result)

@@ -16,7 +16,7 @@ from audit import plugins
 from audit.core.claims import Outcome
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, GuessResult
-from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, Check, Status
 from reports import answer, headline
@@ -236,7 +236,7 @@ def redrawn(report: AuditReport, rng: np.random.Generator) -> AuditReport:
         low, high = limits()
         guesses = GuessResult(secrets=200, right=100, lower=low, upper=high, baseline=baseline, imputed=None, allowed=None)
         bounds = tuple(
-            replace_figures(bound, float(rng.choice(proofs)), float(rng.choice([1.03, 4.2]))) for bound in row.bounds
+            sample.replace_figures(bound, float(rng.choice(proofs)), float(rng.choice([1.03, 4.2]))) for bound in row.bounds
         )
         area = float(rng.uniform(0.4, 0.6))
         return replace(

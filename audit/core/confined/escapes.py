@@ -6,6 +6,7 @@ these are the documented calls of the system, made from code that a file has tak
 
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import platform
@@ -22,6 +23,7 @@ from audit.core.confined.worker import Message
 
 Attempt = Callable[[Mapping[str, Any]], Any]
 _LARGE = 2**31  # bytes, more than the process may take
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _CALLS = {  # of every other kind: number on x86_64, on aarch64, and arguments; each is refused before it looks at them
     "io_uring": (425, 425, (8, 0)),
     "userfaultfd": (323, 282, (0,)),
@@ -52,17 +54,14 @@ def _libc() -> ctypes.CDLL:
 
 def _call(number: int, *arguments: Any) -> Any:
     """Make a call; an error that speaks of its arguments says that the system would have made it."""
-    result = int(_libc().syscall(ctypes.c_long(number), *(_argument(value) for value in arguments)))
+    values = (ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
+    result = int(_libc().syscall(ctypes.c_long(number), *values))
     if result >= 0:
         return result
     code = ctypes.get_errno()
     if code in (errno.EPERM, errno.EACCES, errno.ENOSYS):
         raise OSError(code, os.strerror(code))
     return f"the system looked at its arguments: {os.strerror(code)}"
-
-
-def _argument(value: Any) -> Any:
-    return ctypes.c_long(value) if isinstance(value, int) else value
 
 
 def _number(x86: int, arm: int) -> int:
@@ -117,10 +116,6 @@ def _unix_abstract(bait: Mapping[str, Any]) -> Any:
         return out.send(b"out")
 
 
-def _unix_pair(bait: Mapping[str, Any]) -> Any:
-    return [end.fileno() for end in socket.socketpair()]
-
-
 def _shared_memory(bait: Mapping[str, Any]) -> Any:
     area = mmap.mmap(-1, _LARGE)
     for position in range(0, _LARGE, 4096):
@@ -128,20 +123,11 @@ def _shared_memory(bait: Mapping[str, Any]) -> Any:
     return len(area)
 
 
-def _growing_mapping(bait: Mapping[str, Any]) -> Any:
-    return len(mmap.mmap(-1, _LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100))
-
-
 def _private_memory(bait: Mapping[str, Any]) -> Any:
     try:
         return len(b"x" * _LARGE)
     except MemoryError as error:
         raise OSError("refused") from error
-
-
-def _page_tables(bait: Mapping[str, Any]) -> Any:
-    """Reserve addresses to read from: the tables of what is read there are memory that no limit on data counts."""
-    return len(mmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ))
 
 
 def _connections(bait: Mapping[str, Any]) -> Any:
@@ -169,18 +155,6 @@ def _double_fork(bait: Mapping[str, Any]) -> Any:
             time.sleep(60)
         os._exit(0)
     return child
-
-
-def _vfork(bait: Mapping[str, Any]) -> Any:
-    return _call(_number(56, 220), signal.SIGCHLD, 0, 0, 0, 0) or os._exit(0)
-
-
-def _program(bait: Mapping[str, Any]) -> Any:
-    return subprocess.run([sys.executable, "-c", "1"], check=True).returncode
-
-
-def _program_over(bait: Mapping[str, Any]) -> Any:
-    return os.execv(sys.executable, [sys.executable, "-c", "import sys; sys.exit(77)"])
 
 
 def _environment(bait: Mapping[str, Any]) -> Any:
@@ -220,18 +194,6 @@ def _raise_limits(bait: Mapping[str, Any]) -> Any:
     return resource.getrlimit(resource.RLIMIT_DATA)
 
 
-def _trace(bait: Mapping[str, Any]) -> Any:
-    return _call(_number(101, 117), 16, os.getppid(), 0, 0)
-
-
-def _read_memory(bait: Mapping[str, Any]) -> Any:
-    return _call(_number(310, 270), os.getppid(), 0, 0, 0, 0, 0)
-
-
-def _write_memory(bait: Mapping[str, Any]) -> Any:
-    return _call(_number(311, 271), os.getppid(), 0, 0, 0, 0, 0)
-
-
 def _signal_parent(bait: Mapping[str, Any]) -> Any:
     os.kill(os.getppid(), 0)
     return "signalled"
@@ -263,7 +225,8 @@ def _set_parent_affinity(bait: Mapping[str, Any]) -> Any:
 def _about_parent(bait: Mapping[str, Any]) -> Any:
     """Ask for the parent's priority, group, policy and processors."""
     results: list[Any] = []
-    for question in (_priority, os.getpgid, os.sched_getscheduler, os.sched_getparam, os.sched_getaffinity):
+    priority = functools.partial(os.getpriority, os.PRIO_PROCESS)
+    for question in (priority, os.getpgid, os.sched_getscheduler, os.sched_getparam, os.sched_getaffinity):
         try:
             results.append(question(os.getppid()))
         except OSError as error:
@@ -271,10 +234,6 @@ def _about_parent(bait: Mapping[str, Any]) -> Any:
     if not results:
         raise last
     return results
-
-
-def _priority(process: int) -> int:
-    return os.getpriority(os.PRIO_PROCESS, process)
 
 
 def _host_name(bait: Mapping[str, Any]) -> Any:
@@ -317,8 +276,8 @@ def _interrupt_80(bait: Mapping[str, Any]) -> Any:
     return result
 
 
-def _file(action: Callable[[str, Mapping[str, Any]], Any]) -> Attempt:
-    return lambda bait: action(bait["file"], bait) or "done"
+def _file(action: Callable[[str], Any]) -> Attempt:
+    return lambda bait: action(bait["file"]) or "done"
 
 
 ATTEMPTS: dict[str, Attempt] = {
@@ -329,47 +288,48 @@ ATTEMPTS: dict[str, Attempt] = {
     "datagrams": _datagram,
     "UNIX sockets by path": _unix_path,
     "abstract UNIX sockets": _unix_abstract,
-    "pairs of sockets": _unix_pair,
-    "reading a file that was not named": _file(lambda path, bait: Path(path).read_bytes()),
+    "pairs of sockets": lambda bait: [end.fileno() for end in socket.socketpair()],
+    "reading a file that was not named": _file(lambda path: Path(path).read_bytes()),
     "listing a folder": lambda bait: os.listdir(Path(bait["file"]).parent),
-    "writing a file": _file(lambda path, bait: Path(path).write_bytes(b"x")),
-    "adding to a file": _file(lambda path, bait: os.open(path, os.O_WRONLY | os.O_APPEND)),
-    "making a file": _file(lambda path, bait: Path(path + ".new").touch()),
-    "making a folder": _file(lambda path, bait: os.mkdir(path + ".folder")),
-    "removing a file": _file(lambda path, bait: os.remove(path)),
-    "renaming a file": _file(lambda path, bait: os.rename(path, path + ".moved")),
-    "links": _file(lambda path, bait: os.link(path, path + ".link")),
-    "symbolic links": _file(lambda path, bait: os.symlink(path, path + ".symbolic")),
-    "pipes with a name": _file(lambda path, bait: os.mkfifo(path + ".pipe")),
-    "truncating a file": _file(lambda path, bait: os.truncate(path, 0)),
-    "chmod": _file(lambda path, bait: os.chmod(path, 0o777)),
-    "chown": _file(lambda path, bait: os.chown(path, os.getuid(), os.getgid())),
-    "utime": _file(lambda path, bait: os.utime(path, (0, 0))),
-    "setxattr": _file(lambda path, bait: os.setxattr(path, "user.x", b"x")),
+    "writing a file": _file(lambda path: Path(path).write_bytes(b"x")),
+    "adding to a file": _file(lambda path: os.open(path, os.O_WRONLY | os.O_APPEND)),
+    "making a file": _file(lambda path: Path(path + ".new").touch()),
+    "making a folder": _file(lambda path: os.mkdir(path + ".folder")),
+    "removing a file": _file(os.remove),
+    "renaming a file": _file(lambda path: os.rename(path, path + ".moved")),
+    "links": _file(lambda path: os.link(path, path + ".link")),
+    "symbolic links": _file(lambda path: os.symlink(path, path + ".symbolic")),
+    "pipes with a name": _file(lambda path: os.mkfifo(path + ".pipe")),
+    "truncating a file": _file(lambda path: os.truncate(path, 0)),
+    "chmod": _file(lambda path: os.chmod(path, 0o777)),
+    "chown": _file(lambda path: os.chown(path, os.getuid(), os.getgid())),
+    "utime": _file(lambda path: os.utime(path, (0, 0))),
+    "setxattr": _file(lambda path: os.setxattr(path, "user.x", b"x")),
     "private memory beyond the limit": _private_memory,
     "shared memory beyond the limit": _shared_memory,
-    "mappings that grow (MAP_GROWSDOWN)": _growing_mapping,
-    "memory of page tables": _page_tables,
+    "mappings that grow (MAP_GROWSDOWN)": lambda bait: len(mmap.mmap(-1, _LARGE, flags=_PRIVATE | 0x100)),
+    # addresses to read from: the tables of what is read there are memory that no limit on data counts
+    "memory of page tables": lambda bait: len(mmap.mmap(-1, 2**40, flags=_PRIVATE | 0x4000, prot=mmap.PROT_READ)),
     "connections and mounts of the machine": _connections,
     "a session of its own (setsid)": _session,
     "survivors by fork": _double_fork,
-    "survivors by clone": _vfork,
-    "starting a program": _program,
-    "becoming a program": _program_over,
+    "survivors by clone": lambda bait: _call(_number(56, 220), signal.SIGCHLD, 0, 0, 0, 0) or os._exit(0),
+    "starting a program": lambda bait: subprocess.run([sys.executable, "-c", "1"], check=True).returncode,
+    "becoming a program": lambda bait: os.execv(sys.executable, [sys.executable, "-c", "import sys; sys.exit(77)"]),
     "the environment": _environment,
     "what /proc says of the parent": _parents_files,
     "limits of the parent (prlimit)": _limits_elsewhere,
     "raising limits of its own": _raise_limits,
-    "ptrace": _trace,
-    "process_vm_readv": _read_memory,
-    "process_vm_writev": _write_memory,
+    "ptrace": lambda bait: _call(_number(101, 117), 16, os.getppid(), 0, 0),
+    "process_vm_readv": lambda bait: _call(_number(310, 270), os.getppid(), 0, 0, 0, 0, 0),
+    "process_vm_writev": lambda bait: _call(_number(311, 271), os.getppid(), 0, 0, 0, 0, 0),
     "signals to the parent": _signal_parent,
     "signals by ownership (F_SETOWN)": _signal_by_owner,
     "typing into the terminal (TIOCSTI)": _type_into_terminal,
     "processors of the parent": _set_parent_affinity,
     "priority, group and processors of the parent": _about_parent,
     "the name of the host (uname)": _host_name,
-    "free space of disks (statfs)": _file(lambda path, bait: os.statvfs(path).f_bavail),
+    "free space of disks (statfs)": _file(lambda path: os.statvfs(path).f_bavail),
     "outliving the parent": _undo_death_signal,
     "system calls of x32": _other_interface,
     "system calls of 32 bits (int 0x80)": _interrupt_80,
@@ -381,7 +341,7 @@ ATTEMPTS: dict[str, Attempt] = {
 
 # what neither wall can refuse: Landlock knows no right to ask of a file, and a filter of calls sees no path
 QUESTIONS: dict[str, Attempt] = {
-    "size, dates and owner of a file (stat)": _file(lambda path, bait: f"{os.stat(path).st_size} bytes"),
+    "size, dates and owner of a file (stat)": _file(lambda path: f"{os.stat(path).st_size} bytes"),
     "target of a link (readlink)": lambda bait: os.readlink(bait["link"]),
     "which processes run (stat in /proc)": lambda bait: f"user {os.stat(f'/proc/{os.getppid()}').st_uid}",
     "load and memory of the machine (sysinfo)": _load,

@@ -62,7 +62,8 @@ def places() -> dict[str, Any]:
     installations.discard("/")
     projects = [entry for entry in entries if not any(_is_within(entry, folder) for folder in installations)]
     modules = {}
-    for place in sorted(_module_places()):
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    for place in sorted({os.path.realpath(file) for file in files if isinstance(file, str)}):
         for folder in projects:
             if _is_within(place, folder):
                 top = os.path.relpath(place, folder).split(os.sep)[0]
@@ -70,11 +71,6 @@ def places() -> dict[str, Any]:
                 break
     libraries = [entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry]
     return {"readable": sorted({*_SYSTEM, *installations, *modules.values(), *libraries}), "modules": modules}
-
-
-def _module_places() -> set[str]:
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return {os.path.realpath(file) for file in files if isinstance(file, str)}
 
 
 def _is_within(place: str, folder: str) -> bool:
@@ -135,7 +131,8 @@ class ConfinedProcess:
             "system": list(os.uname()),
         }
         self.facts, self.body = self.ask(header, content, "be loaded", seconds + len(content) / 2**25, limit)
-        self.limits = _texts(self.facts.get("enforced"))
+        enforced = self.facts.get("enforced")
+        self.limits = tuple(map(str, enforced)) if isinstance(enforced, list) else ()
         _tell_missing(missing_walls(self.limits) if header["device"] == "cpu" else [])
 
     def ask(
@@ -220,10 +217,6 @@ def read(job: str, content: bytes, name: str, *, memory_bytes: int, limit: int, 
 def form_error(name: str) -> DataError:
     """Return the error for a reply that no job of ours gives: what reads the file was taken over by it."""
     return DataError(f"{name}: the process that reads it gave an answer in another form than asked for; do not use this file")
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(str(value) for value in values) if isinstance(values, list) else ()
 
 
 def _start() -> tuple[subprocess.Popen[bytes], int]:

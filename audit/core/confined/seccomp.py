@@ -10,7 +10,6 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Mapping
 
 from audit.core.confined import system_calls
 from audit.core.confined.system_calls import ARCHITECTURES, FINAL_REFUSALS, NUMBERS, Rule
@@ -98,9 +97,5 @@ def _install(program: list[_Instruction]) -> bool:
     argument = _Program(len(program), content)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
-    call = ctypes.c_long(_numbers()["seccomp"])
+    call = ctypes.c_long(NUMBERS[platform.machine()]["seccomp"])
     return bool(libc.syscall(call, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(_EVERY_THREAD), ctypes.byref(argument)) == 0)
-
-
-def _numbers() -> Mapping[str, int]:
-    return NUMBERS[platform.machine()]
