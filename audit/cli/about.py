@@ -12,22 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from audit import plugins
-from audit.cli.printing import print_json, print_plain
+from audit.cli.printing import print_result
 from audit.core.errors import ConfigError, OutputError
 
 KINDS = plugins.FOLDERS
 MANDATORY = (
-    "torch",
-    "numpy",
-    "scipy",
-    "sklearn",
-    "pandas",
-    "pyarrow",
-    "matplotlib",
-    "typst",
-    "pydantic",
-    "dp_accounting",
-    "safetensors",
+    *("torch", "numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib"),
+    *("typst", "pydantic", "dp_accounting", "safetensors"),
 )
 OPTIONAL = ("opacus", "prv_accountant", "autodp", "jax_privacy")
 
@@ -44,10 +35,7 @@ def ls(
     if kind == "accountants":
         return _list_accountants(as_json)
     names = shipped_configs() if kind == "configs" else plugins.names(KINDS[kind])
-    if as_json:
-        print_json(list(names))
-    else:
-        print_plain(*names)
+    print_result(as_json, list(names), *names)
     return 0
 
 
@@ -58,13 +46,9 @@ def _list_accountants(as_json: bool) -> int:
     groups: dict[str, list[str]] = {"claims": [], "subjects": []}
     for name in plugins.names(resolve.PACKAGE):
         groups["subjects" if resolve.is_as_it_is(plugins.find(resolve.PACKAGE, name)) else "claims"].append(name)
-    if as_json:
-        print_json(groups)
-        return 0
-    print_plain("answer for their claims:", *(f"  {name}" for name in groups["claims"]))
-    print_plain(
-        "pass on what a library or a formula says, for `audit accountant check`:", *(f"  {name}" for name in groups["subjects"])
-    )
+    lines = ["answer for their claims:", *(f"  {name}" for name in groups["claims"])]
+    lines += ["pass on what a library or a formula says, for `audit accountant check`:"]
+    print_result(as_json, groups, *lines, *(f"  {name}" for name in groups["subjects"]))
     return 0
 
 
@@ -77,15 +61,11 @@ def doctor(
     """Print versions and devices, and check that each part works. Exit code 4 if a required part does not."""
     if confinement:
         return _try_escapes(as_json)
-    checks = _examine()
-    if as_json:
-        print_json(checks)
-    else:
-        words = {True: "ok ", False: "-  "}
-        for row in checks["rows"]:
-            word = "BAD" if row["needed"] and not row["ok"] else words[row["ok"]]
-            print_plain(f"{word} {row['what']}: {row['found']}")
-    return 0 if all(row["ok"] or not row["needed"] for row in checks["rows"]) else 4
+    rows = _examine()
+    words = ["ok " if row["ok"] else "BAD" if row["needed"] else "-  " for row in rows]
+    lines = (f"{word} {row['what']}: {row['found']}" for word, row in zip(words, rows, strict=True))
+    print_result(as_json, {"rows": rows}, *lines)
+    return OutputError.exit_code if "BAD" in words else 0
 
 
 def _try_escapes(as_json: bool) -> int:
@@ -93,27 +73,26 @@ def _try_escapes(as_json: bool) -> int:
     from audit.core.confined.examination import examine
 
     findings = examine()
-    if as_json:
-        print_json({"rows": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            print_plain(f"{'held    ' if finding.is_held else 'NOT HELD'} {finding.name}: {finding.detail}")
-        held, without = sum(row.is_held for row in findings), sum(not row.has_wall for row in findings)
-        print_plain(f"{held} of {len(findings)} held; no wall closes the last {without}")
+    lines = [f"{'held    ' if row.is_held else 'NOT HELD'} {row.name}: {row.detail}" for row in findings]
+    held, without = sum(row.is_held for row in findings), sum(not row.has_wall for row in findings)
+    lines.append(f"{held} of {len(findings)} held; no wall closes the last {without}")
+    print_result(as_json, {"rows": [asdict(finding) for finding in findings]}, *lines)
     return 0 if all(finding.is_held for finding in findings if finding.has_wall) else OutputError.exit_code
 
 
-def _examine() -> dict[str, Any]:
+def _examine() -> list[dict[str, Any]]:
     rows = [
         _shadowing(),
         *(_package(name, mandatory=True) for name in MANDATORY),
         *(_package(name, mandatory=False) for name in OPTIONAL),
     ]
     if all(row["ok"] for row in rows if row["what"] == "torch"):
-        rows += _devices()
+        from audit.engine import device
+
+        rows += [{"what": item, "found": text, "ok": ok, "needed": needed} for item, text, ok, needed in device.survey()]
     if all(row["ok"] for row in rows if row["what"] == "typst"):
         rows.append(_renders())
-    return {"rows": rows}
+    return rows
 
 
 def _shadowing() -> dict[str, Any]:
@@ -137,16 +116,9 @@ def _package(name: str, *, mandatory: bool) -> dict[str, Any]:
         importlib.import_module(name)
     except ImportError as error:
         return {"what": name, "found": f"not usable: {error}", "ok": False, "needed": mandatory}
-    distribution = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "prv_accountant": "prv-accountant"}.get(
-        name, name
-    )
+    names = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "prv_accountant": "prv-accountant"}
+    distribution = names.get(name, name)
     return {"what": name, "found": importlib.metadata.version(distribution), "ok": True, "needed": mandatory}
-
-
-def _devices() -> list[dict[str, Any]]:
-    from audit.engine import device
-
-    return [{"what": item, "found": text, "ok": ok, "needed": mandatory} for item, text, ok, mandatory in device.survey()]
 
 
 def _renders() -> dict[str, Any]:

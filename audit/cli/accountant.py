@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from audit.cli import accountant_check, accountant_costs, own_code
 from audit.cli import accountant_options as shared
-from audit.cli.printing import AsJson, print_json, print_plain, print_table
+from audit.cli.printing import AsJson, print_json, print_result, print_table
 from audit.core import checks
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.api.accountant_rows import NoiseRow, StepsRow
     from audit.core.adjacency import Adjacency
 
 Target = Annotated[float, typer.Option("--target-epsilon", "--epsilon", help="Epsilon that the mechanism may cost at most.")]
@@ -46,7 +44,9 @@ def noise(
     question_event = shared.parse_event(event, numbers, constants={"--noise": 1.0}, training=mechanism)
     rows = library.noise(event=question_event, **budget)
     if as_json:
-        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}, "noise", rows)
+        settings = {"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}
+        print_json({**settings, "noise": [asdict(row) for row in rows]})
+        return 0
     title = f"{question_event}: noise for epsilon {target_epsilon:g} at delta {delta:g} under {adjacency} (rounded up)"
     cells = [
         (row.accountant, shared.bound(row.noise_multiplier), shared.bound(row.factor), shared.bound(row.epsilon), row.note)
@@ -80,7 +80,9 @@ def steps(
     question_event = shared.parse_event(event, numbers, constants={"--steps": 1}, training=mechanism)
     rows = library.steps(event=question_event, released=prior_steps, **budget)
     if as_json:
-        return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)
+        settings = {"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}
+        print_json({**settings, "steps": [asdict(row) for row in rows]})
+        return 0
     title = f"steps within epsilon {target_epsilon:g} at delta {delta:g} under {adjacency}, {prior_steps} done"
     cells = []
     for row in rows:
@@ -113,11 +115,6 @@ def _budget(target_epsilon: float, delta: float, adjacency: str, group_size: int
     }
 
 
-def _print_json(settings: Mapping[str, Any], name: str, rows: Sequence[NoiseRow | StepsRow]) -> int:
-    print_json({**settings, name: [asdict(row) for row in rows]})
-    return 0
-
-
 # `audit accountant possible`: whether a published epsilon can be true of the training that is published with it.
 def possible(
     sigma: Annotated[float, typer.Option(help="Noise multiplier of DP-SGD: standard deviation over clip norm.")],
@@ -138,24 +135,16 @@ def possible(
         sigma=sigma, rate=rate, steps=steps, delta=delta, epsilon=epsilon, adjacency=adjacency
     )
     answer = published.decide(training)
-    if as_json:
-        print_json({"exit_code": answer.exit_code, "answer": answer.word, "truth": [answer.lower, answer.upper],
-                    "published": epsilon, "margin": answer.margin, "delta": delta, "adjacency": adjacency})  # fmt: skip
-    else:
-        print_plain(f"{answer.word}: {answer.sentence}")
+    values = {"exit_code": answer.exit_code, "answer": answer.word, "truth": [answer.lower, answer.upper]}
+    values |= {"published": epsilon, "margin": answer.margin, "delta": delta, "adjacency": adjacency}
+    print_result(as_json, values, f"{answer.word}: {answer.sentence}")
     return answer.exit_code
 
 
 app = typer.Typer(help="Compute epsilon, delta, noise or steps by several accountants side by side, or test an accountant.")
 
 
-for command in (
-    accountant_costs.epsilon,
-    accountant_costs.delta,
-    noise,
-    steps,
-    possible,
-    accountant_check.check,
-    accountant_check.fuzz,
-):
+for command in (accountant_costs.epsilon, accountant_costs.delta, noise, steps, possible):
+    app.command()(command)
+for command in (accountant_check.check, accountant_check.fuzz):
     app.command()(command)

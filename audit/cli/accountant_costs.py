@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,30 +18,9 @@ from audit.cli.printing import AsJson, print_json, print_table
 from audit.core.errors import ConfigError, UnsupportedMechanism
 
 if TYPE_CHECKING:
-    from audit.api.accountant_rows import Epsilons
     from audit.core.adjacency import Adjacency
     from audit.core.costs import CostSheet, WhatIfRow
     from audit.core.events import Event
-
-
-# What `audit accountant epsilon` writes of a sheet of costs: the privacy curve as CSV and drawing, the page of the report.
-def write(sheet: CostSheet, *, csv_file: Path | None, page: Path | None, plot: Path | None) -> None:
-    """Write the files that were asked for.
-
-    Raises:
-        ConfigError: the plot is neither .svg nor .png.
-        OutputError: a file cannot be written.
-    """
-    from audit.accounting.regression import files
-    from reports import costs
-    from reports.figures import _costs
-
-    if csv_file is not None:
-        files.write(csv_file, _csv(sheet).encode())
-    if page is not None:
-        files.write(page, costs.page(sheet))
-    if plot is not None:
-        files.write_figure(plot, _costs.drawing(sheet))
 
 
 def _csv(sheet: CostSheet) -> str:
@@ -98,8 +77,7 @@ def epsilon(
     question = _Question(event=question_event, delta=delta, adjacency=relation, group_size=group_size)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
     rows = _what_if(question, what_if, names)
-    destinations = {"csv_file": csv_file, "page": page, "plot": plot if over == "delta" else None}
-    _write_sheet(question, names, rows, destinations)
+    _write_sheet(question, names, rows, csv_file=csv_file, page=page, plot=plot if over == "delta" else None)
     if plot is not None and over == "steps":
         _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
@@ -109,7 +87,11 @@ def epsilon(
     group = f" for {group_size} records" if group_size > 1 else ""
     truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
     title = f"{question_event}: epsilon at delta {delta:g} under {adjacency}{group}; {truth}"
-    print_table(title, CLAIM_COLUMNS, _claim_cells(costs))
+    cells = (
+        (row.accountant, shared.bound(row.epsilon, row.side), shared.factor(row.epsilon, costs.upper), row.note)
+        for row in costs.rows
+    )
+    print_table(title, CLAIM_COLUMNS, list(cells))
     if rows:
         print_table("what if", (*WHAT_IF_COLUMNS, *names), _what_if_cells(rows, names))
     return 0
@@ -133,12 +115,21 @@ class _Question:
 
 
 def _write_sheet(
-    question: _Question, names: Sequence[str], variants: Sequence[WhatIfRow], destinations: Mapping[str, Path | None]
+    question: _Question,
+    names: Sequence[str],
+    variants: Sequence[WhatIfRow],
+    *,
+    csv_file: Path | None,
+    page: Path | None,
+    plot: Path | None,
 ) -> None:
-    """Write table, page and curve of the costs to those of the destinations that are given."""
+    """Write table, page and curve of the costs to the files that are given."""
     from audit.accounting import costs as cost_sheets
+    from audit.accounting.regression import files
+    from reports import costs
+    from reports.figures import _costs
 
-    if all(file is None for file in destinations.values()):
+    if csv_file is page is plot is None:
         return
     sheet = cost_sheets.sheet(
         question.event,
@@ -148,7 +139,12 @@ def _write_sheet(
         variants=variants,
         group_size=question.group_size,
     )
-    write(sheet, **destinations)
+    if csv_file is not None:
+        files.write(csv_file, _csv(sheet).encode())
+    if page is not None:
+        files.write(page, costs.page(sheet))
+    if plot is not None:
+        files.write_figure(plot, _costs.drawing(sheet))
 
 
 def delta(
@@ -223,13 +219,6 @@ def _what_if(question: _Question, texts: Sequence[str] | None, names: Sequence[s
         group_size=question.group_size,
         accountants=names,
     )
-
-
-def _claim_cells(costs: Epsilons) -> list[tuple[str, ...]]:
-    return [
-        (row.accountant, shared.bound(row.epsilon, row.side), shared.factor(row.epsilon, costs.upper), row.note)
-        for row in costs.rows
-    ]
 
 
 def _what_if_cells(rows: Sequence[WhatIfRow], names: Sequence[str]) -> list[tuple[str, ...]]:

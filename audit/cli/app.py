@@ -12,6 +12,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, ClassVar
 
@@ -19,35 +20,7 @@ import typer
 from typer.exceptions import TyperException
 
 from audit import plugins
-from audit.cli import (
-    about,
-    accountant,
-    adapter,
-    attack,
-    canaries,
-    child,
-    diff,
-    endpoint,
-    flower,
-    frontier,
-    index,
-    init,
-    ledger,
-    lookup,
-    mechanism,
-    model,
-    plan,
-    printing,
-    replay,
-    report,
-    run,
-    scores,
-    step,
-    table,
-    training,
-    verify,
-    zoo,
-)
+from audit.cli import child, printing
 from audit.cli.printing import print_error, print_plain
 from audit.core import moments
 from audit.core.errors import AuditError, ConfigError
@@ -66,33 +39,15 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("run")(run.run)
-app.command("plan")(plan.plan)
-app.command("frontier")(frontier.frontier)
-app.command("model")(model.model)
-app.command("scores")(scores.scores)
-app.command("table")(table.table)
-app.command("training")(training.training)
-app.command("unlearn")(training.unlearn)
-app.command("endpoint")(endpoint.endpoint)
-app.command("adapter")(adapter.adapter)
-app.command("step")(step.step)
-app.command("flower")(flower.flower)
-app.command("zoo")(zoo.zoo)
-app.command("mechanism")(mechanism.mechanism)
-app.command("replay")(replay.replay)
-app.add_typer(attack.app, name="attack")
-app.add_typer(canaries.app, name="canaries")
-app.add_typer(accountant.app, name="accountant")
-app.add_typer(ledger.app, name="ledger")
-app.command("report")(report.report)
-app.command("lookup")(lookup.lookup)
-app.command("verify")(verify.verify)
-app.command("diff")(diff.diff)
-app.command("index")(index.index)
-app.command("ls")(about.ls)
-app.command("init")(init.init)
-app.command("doctor")(about.doctor)
+# a verb a file, in the order of `audit --help`; of a file with several, the file and the verb
+VERBS = (
+    "run plan frontier model scores table training training.unlearn endpoint adapter step flower zoo mechanism replay report "
+    "lookup verify diff index about.ls init about.doctor"
+)
+for file, _, verb in (entry.partition(".") for entry in VERBS.split()):
+    app.command()(getattr(import_module(f"audit.cli.{file}"), verb or file))
+for group in ("attack", "canaries", "accountant", "ledger"):
+    app.add_typer(import_module(f"audit.cli.{group}").app, name=group)
 
 
 def _print_version(is_requested: bool) -> None:

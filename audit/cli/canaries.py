@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 
 app = typer.Typer(help="Write canaries for third-party trainings and servers.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")]
@@ -42,10 +42,9 @@ def new(
     canaries = canary_law.make_law(secret, count, context).draw(Seed(new_seed()))
     commitment = canary_law.write_folder(canaries, canary_files.new_salt(), folder)
     planted_count = sum(canary.included for canary in canaries)
-    if as_json:
-        print_json({"commitment": commitment, "folder": str(folder), "canaries": count, "planted": planted_count})
-        return 0
-    print_plain(
+    print_result(
+        as_json,
+        {"commitment": commitment, "folder": str(folder), "canaries": count, "planted": planted_count},
         f"commitment: {commitment}",
         f"Publish it before the training. {folder / canary_law.PLANTED} holds the {planted_count} rows to plant ({place}); "
         f"give it alone to whoever trains. {folder / canary_law.FILE} and {folder / canary_files.SALT} stay secret until "

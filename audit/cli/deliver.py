@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.cli import output
-from audit.cli.printing import print_json, print_plain
+from audit.cli.printing import print_result
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
@@ -72,36 +72,24 @@ def finish(
         files, failures = reports.attempt(report, (*formats, "json") if "json" not in formats else formats)
         run_folder = store.write_outputs(folder, {**files, **(extra_files or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
-    if as_json:
-        document = {
-            **output.digest(report),
-            "attacks": [_attack(attack) for attack in _attacks(report)],
-            "certificates": [
-                asdict(certificate) | {"kept": certificate.kept} for game in _games(report) for certificate in game.certificates
-            ],
-            "detectable": [asdict(detectable) for game in _games(report) for detectable in game.detectable],
-            "exit_code": code,
-            "folder": None if run_folder is None else str(run_folder),
-        }
-        print_json(document)
-    else:
-        with decimals(report.places):
-            lines = _lines(report, run_folder)
-        print_plain(*lines)
+    games = [game for result in report.mechanisms for game in result.games]
+    values = {
+        **output.digest(report),
+        "attacks": [_attack(attack) for game in games for attack in game.attacks],
+        "certificates": [asdict(row) | {"kept": row.kept} for game in games for row in game.certificates],
+        "detectable": [asdict(row) for game in games for row in game.detectable],
+        "exit_code": code,
+        "folder": None if run_folder is None else str(run_folder),
+    }
+    with decimals(report.places):
+        lines = _lines(report, games, run_folder)
+    print_result(as_json, values, *lines)
     if run_folder is not None:
         reports.refuse_incomplete(failures, run_folder)
     return code
 
 
-def _games(report: AuditReport) -> list[GameResult]:
-    return [game for result in report.mechanisms for game in result.games]
-
-
-def _attacks(report: AuditReport) -> list[AttackResult]:
-    return [attack for game in _games(report) for attack in game.attacks]
-
-
-def _lines(report: AuditReport, folder: Path | None) -> list[str]:
+def _lines(report: AuditReport, games: Sequence[GameResult], folder: Path | None) -> list[str]:
     text = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     text += [f"  {remark}" for remark in report.remarks]
     for result in report.mechanisms:
@@ -111,7 +99,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             for check in result.checks
             if check.code == "game" and check.status is Status.DECLARED
         ]
-    for attack in _attacks(report):
+    for attack in (attack for game in games for attack in game.attacks):
         rates = [
             f"TPR {_percent(point.tpr)} at FPR {point.target_fpr:g} "
             f"({_percent(point.lower, 'down')} to {_percent(point.upper, 'up')})"
@@ -128,7 +116,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             control = attack.control
             word = "passed" if control.passed else "FAILED"
             text.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
-    text += [line for game in _games(report) for line in _simulation_lines(game)]
+    text += [line for game in games for line in _simulation_lines(game)]
     text += output.gate_lines(report)
     return [*text, *([f"report: {output.document(folder)}"] if folder is not None else [])]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.cli.report_files import load
-
-if TYPE_CHECKING:
-    from audit.core.results import AuditReport
-    from reports.diff import Change
 
 REGRESSION = 1
 
@@ -28,21 +24,11 @@ def diff(
     from reports import diff as comparison
 
     before, after = load(old), load(new)
-    differences = comparison.changes(before, after)
-    _show(differences, before, after, as_json)
-    if comparison.is_worse(differences):
+    changes = comparison.changes(before, after)
+    rows = [asdict(change) | {"weight": change.weight.value} for change in changes]
+    lines = [f"{row['weight']:<6} {row['subject'] + ': ' if row['subject'] else ''}{row['text']}" for row in rows]
+    lines.append(f"{before.id} to {after.id}: {len(rows)} difference{'' if len(rows) == 1 else 's'}")
+    print_result(as_json, {"old": before.id, "new": after.id, "changes": rows}, *lines)
+    if comparison.is_worse(changes):
         return REGRESSION
     return judge.exit_code(after.outcome, all(gate.met for gate in after.policy))
-
-
-def _show(changes: Sequence[Change], before: AuditReport, after: AuditReport, as_json: bool) -> None:
-    if as_json:
-        rows = [
-            {"weight": change.weight.value, "subject": change.subject, "text": change.text, "p_value": change.p_value}
-            for change in changes
-        ]
-        print_json({"old": before.id, "new": after.id, "changes": rows})
-        return
-    for change in changes:
-        print_plain(f"{change.weight.value:<6} {change.subject + ': ' if change.subject else ''}{change.text}")
-    print_plain(f"{before.id} to {after.id}: {len(changes)} difference{'' if len(changes) == 1 else 's'}")

@@ -10,7 +10,7 @@ import typer
 
 from audit.cli import child, options, own_code
 from audit.cli.plan import ConfigName
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.core.errors import ConfigError
 
 Noise = Annotated[str, typer.Option(help="Noise multipliers with commas between them, such as 0.5,1,2,4.")]
@@ -54,12 +54,10 @@ def frontier(
 
         write_whole(output / "frontier.csv", table.to_csv(index=False).encode())
         write_whole(output / "frontier.svg", write(result))
-    if as_json:
-        rows = json.loads(table.to_json(orient="records", double_precision=15))
-        print_json({"rows": rows, "tuning": result.tuning, "metric": result.metric, "exit_code": summary.code(result.report)})
-    else:
-        print_plain(*str(result).splitlines())
-    return summary.code(result.report)
+    rows, code = json.loads(table.to_json(orient="records", double_precision=15)), summary.code(result.report)
+    values = {"rows": rows, "tuning": result.tuning, "metric": result.metric, "exit_code": code}
+    print_result(as_json, values, *str(result).splitlines())
+    return code
 
 
 def _numbers(text: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.cli.report_files import JSON, load
 from audit.core.errors import DataError, OutputError
 from audit.core.files import write_whole
@@ -36,12 +36,9 @@ def index(
         write_whole(target, pages.document(entries, unreadable, language).encode())
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another --output") from error
-    if as_json:
-        print_json({"page": str(target), "audits": [entry.report.id for entry in entries], "unreadable": unreadable})
-        return 0
-    for path, reason in sorted(unreadable.items()):
-        print_plain(f"not read: {path}: {reason}")
-    print_plain(f"{len(entries)} audit{'' if len(entries) == 1 else 's'} in {target}")
+    values = {"page": str(target), "audits": [entry.report.id for entry in entries], "unreadable": unreadable}
+    skipped = (f"not read: {path}: {reason}" for path, reason in sorted(unreadable.items()))
+    print_result(as_json, values, *skipped, f"{len(entries)} audit{'' if len(entries) == 1 else 's'} in {target}")
     return 0
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from audit.cli import ledger_history
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_json, print_plain, print_result
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, plural, up
 
@@ -148,11 +149,10 @@ def plan(
         before = book.total_claim(accountant).epsilon if book.releases else 0.0
         print_json({"fits": fits, "spent": before, "with_it": total, "budget": book.budget_epsilon, "times_that_fit": repeats})
     else:
-        verdict = "fits" if fits else "does NOT fit"
-        often = f"at least {repeats:,} times" if repeats == 10_000 else f"{repeats:,} times"
+        verdict, at_least = "fits" if fits else "does NOT fit", "at least " if repeats == 10_000 else ""
         print_plain(
-            f"{words(planned_event)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} "
-            f"of {book.budget_epsilon:g} at delta {book.delta:g}; it could be done {often} within the budget"
+            f"{words(planned_event)} {verdict}: it would bring the total to epsilon {up(total, DIGITS)} of "
+            f"{book.budget_epsilon:g} at delta {book.delta:g}; it could be done {at_least}{repeats:,} times within the budget"
         )
     return 0 if fits else 1
 
@@ -263,33 +263,26 @@ def _say(ledger: Ledger, as_json: bool, *, seal: str = "") -> int:
     book, limits = summary(ledger), [(row, ledger.total_spent(row)) for row in ledger.limits]
     total = book.releases[-1].epsilon if book.releases else 0.0
     remainder = max(0.0, book.budget - total)
-    if as_json:
-        rows = [
-            {
-                "name": release.name,
-                "when": release.when,
-                "mechanism": release.mechanism,
-                "note": release.note,
-                "spent_after": release.epsilon,
-            }
-            for release in book.releases
-        ]
-        print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
-                "spent": total, "remaining": remainder, "releases": rows, "limits": [
-                    {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
-                     "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": cost} for row, cost in limits
-                ], **({"seal": seal} if seal else {})})  # fmt: skip
-    else:
-        for release in book.releases:
-            remark = f" ({release.note})" if release.note else ""
-            print_plain(f"{release.when:26} {up(release.epsilon, DIGITS):>10}  {release.name}: {release.mechanism}{remark}")
-        spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
-        cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
-        print_plain(f"{cost} ({book.accountant}); {down(remainder, DIGITS)} is left")
-        for row, total_of_limit in limits:
-            people = f" of the group '{row.group}'" if row.group else ""
-            print_plain(
-                f"limit '{row.name}'{people}: {up(total_of_limit, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} "
-                f"under {row.adjacency} ({row.accountant})"
-            )
+    names = {"epsilon": "spent_after"}
+    rows = [{names.get(name, name): value for name, value in asdict(release).items()} for release in book.releases]
+    values = {"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
+              "spent": total, "remaining": remainder, "releases": rows, "limits": [
+                  {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
+                   "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": cost} for row, cost in limits
+              ], **({"seal": seal} if seal else {})}  # fmt: skip
+    lines = [
+        f"{release.when:26} {up(release.epsilon, DIGITS):>10}  {release.name}: {release.mechanism}"
+        f"{f' ({release.note})' if release.note else ''}"
+        for release in book.releases
+    ]
+    spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
+    cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
+    lines.append(f"{cost} ({book.accountant}); {down(remainder, DIGITS)} is left")
+    for row, total_of_limit in limits:
+        people = f" of the group '{row.group}'" if row.group else ""
+        lines.append(
+            f"limit '{row.name}'{people}: {up(total_of_limit, DIGITS)} of {row.budget_epsilon:g} at delta {row.delta:g} "
+            f"under {row.adjacency} ({row.accountant})"
+        )
+    print_result(as_json, values, *lines)
     return 0 if total <= book.budget and all(cost <= row.budget_epsilon for row, cost in limits) else 1

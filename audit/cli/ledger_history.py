@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_plain, print_result
 from audit.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
@@ -55,20 +55,15 @@ def verify(
     if signature is not None and key is None:
         raise ConfigError("a signature is checked by the public key of the person who signed; give it with --key")
     book = ledger_database.read(file)
-    is_present = seal is None or seal in book.hashes
+    is_present, is_signed = seal is None or seal in book.hashes, True
     row: dict[str, Any] = {"entries": len(book.hashes), "seal": book.seal, "known": is_present}
-    if is_present:
-        line = f"entries in an unbroken chain (settings, budgets, releases): {len(book.hashes)}; the seal is {book.seal}"
-    else:
-        line = f"the seal {seal} is not part of the history: entries before it were changed or removed"
-    is_signed, lines = True, [line]
+    lines = [f"entries in an unbroken chain (settings, budgets, releases): {len(book.hashes)}; the seal is {book.seal}"]
+    if not is_present:
+        lines = [f"the seal {seal} is not part of the history: entries before it were changed or removed"]
     if key is not None:
         is_signed, words, fields = _signature_row(book, signature or Path(file + SUFFIX), key)
         lines, row = [*lines, words], row | fields
-    if as_json:
-        print_json(row)
-    else:
-        print_plain(*lines)
+    print_result(as_json, row, *lines)
     return 0 if is_present and is_signed else 1
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ def lookup(
         raise DataError(
             f"none of {count:,} rows is called '{missing[0]}' under this key; is it the key of {source}? Or give more --rows"
         )
-    if as_json:
-        print_json({name: {"row": rows[name], "where": row_meaning(document, rows[name])} for name in names})
-    else:
-        print_plain(*(f"{name}: {row_meaning(document, rows[name])}" for name in names))
+    places = {name: {"row": rows[name], "where": row_meaning(document, rows[name])} for name in names}
+    print_result(as_json, places, *(f"{name}: {place['where']}" for name, place in places.items()))
     return 0
 
 

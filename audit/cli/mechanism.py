@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from audit.cli import own_code
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 
 Function = Annotated[
     str, typer.Argument(help="The mechanism: package.module:function(data, rng[, size]) that returns an output.")
@@ -80,8 +80,5 @@ def mechanism(
             confidence=confidence,
             seed=seed,
         )
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        print_plain(*str(report).splitlines())
+    print_result(as_json, report.to_dict(), *str(report).splitlines())
     return report.exit_code

@@ -55,6 +55,14 @@ def print_plain(*lines: object, file: TextIO | None = None) -> None:
         print(plain(line), file=file)
 
 
+def print_result(as_json: bool, values: Any, *lines: object) -> None:
+    """Print the JSON that programs ask for, else the lines for people."""
+    if as_json:
+        print_json(values)
+    else:
+        print_plain(*lines)
+
+
 def print_error(error: BaseException) -> None:
     """Print a message on stderr, with `error:` before each of its lines, so that none can pass for another message."""
     lines = (line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]}..." for line in str(error).split("\n"))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from audit.cli import own_code, progress
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 
 Function = Annotated[str, typer.Argument(help="The program: package.module:function(data, rng), or (data).")]
 Data = Annotated[
@@ -77,8 +77,5 @@ def replay(
         interval = bound_epsilon(program, pair, runs=transcripts, delta=delta, path=path)
         lines.append(f"  losses   {interval}")
         table["transcripts"] = interval.to_dict()
-    if as_json:
-        print_json(table)
-    else:
-        print_plain(*lines)
+    print_result(as_json, table, *lines)
     return report.exit_code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from audit.cli.edition import external_edition as edition_of
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_plain, print_result
 from audit.cli.report_files import load
 from audit.core import files
 from audit.core.errors import ConfigError, OutputError
@@ -109,13 +109,14 @@ def report(
     elif sums is not None or key is not None:
         _refresh_sums(folder, sums or {}, files_by_name)
     _sign(folder, key, run_folder.EXTERNAL_SUMS if is_external else run_folder.SUMS)
-    tracked = None if mlflow is None else _track(audit_report, files_by_name, mlflow)
-    if as_json:
-        print_json({"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked})
-    else:
-        print_plain(f"{plural(len(files_by_name), 'file')} written to {folder}")
-        if tracked is not None:
-            print_plain(f"MLflow run {tracked} at {without_passwords(str(mlflow))}")
+    tracked = None
+    if mlflow is not None:
+        from reports import tracking
+
+        tracked = tracking.log(audit_report, files_by_name, mlflow)
+    lines = [f"{plural(len(files_by_name), 'file')} written to {folder}"]
+    lines += [] if tracked is None else [f"MLflow run {tracked} at {without_passwords(str(mlflow))}"]
+    print_result(as_json, {"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked}, *lines)
     return 0
 
 
@@ -135,10 +136,8 @@ def _write_single(path: Path, content: bytes, as_json: bool) -> int:
     if (path.parent / run_folder.SUMS).is_file() and path.name in run_folder.read_sums(path.parent):
         raise ConfigError(f"'{path.parent}' holds the checksum of '{path.name}'; name the folder as --output, or another file")
     _write(path.parent, path.name, content)
-    if as_json:
-        print_json({"folder": str(path.parent), "files": [path.name], "mlflow_run": None})
-    else:
-        print_plain(f"written to {path}")
+    values = {"folder": str(path.parent), "files": [path.name], "mlflow_run": None}
+    print_result(as_json, values, f"written to {path}")
     return 0
 
 
@@ -151,12 +150,6 @@ def _sign(folder: Path, key: Path | None, sums: str) -> None:
         signature.sign(folder, key, sums)
     elif old.is_file():
         print_plain(f"'{old}' is of the files as they were; sign again with --sign", file=sys.stderr)
-
-
-def _track(audit_report: AuditReport, files_by_name: Mapping[str, bytes], uri: str) -> str:
-    from reports import tracking
-
-    return tracking.log(audit_report, files_by_name, uri)
 
 
 def _with_ledger(audit_report: AuditReport, file: str | None, output: Path | None) -> AuditReport:

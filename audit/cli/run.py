@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from audit.cli import child, options, own_code
 from audit.cli.plan import ConfigName, Overrides, show
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_plain, print_result
 from audit.core.errors import ConfigError
+from audit.core.training import Watcher
 
 if TYPE_CHECKING:
     from audit.api.run import Launch, RunOutcome
     from audit.config import Resolution
-    from audit.core.training import Watcher
     from audit.experiment.games.spec import Experiment
 
 
@@ -50,7 +50,7 @@ def run(
         key=None if record_key is None else naming.read_key(record_key),
         entry=LedgerEntry(file=ledger, training=record),
         formats=resolution.config.output.formats,
-        watching=_silent if quiet or as_json else _watching,
+        watching=(lambda experiment: nullcontext(Watcher())) if quiet or as_json else _watching,
     )
     with own_code.prints_aside(), _kept_in(launch), nullcontext() if quiet or as_json else stage_lines():
         outcome = launch.go()
@@ -98,22 +98,13 @@ def _watching(experiment: Experiment) -> Iterator[Watcher]:
         yield watcher
 
 
-@contextmanager
-def _silent(experiment: Experiment) -> Iterator[Watcher]:
-    from audit.core.training import Watcher
-
-    yield Watcher()
-
-
 def _conclude(outcome: RunOutcome, as_json: bool) -> int:
     """Print what came of a run and return its exit code; `OutputError` if a format could not be rendered."""
     from audit.cli import output as screen
     from audit.experiment.line import report as summary
 
     code = summary.code(outcome.report)
-    if as_json:
-        print_json({**screen.digest(outcome.report), "exit_code": code, "folder": str(outcome.folder)})
-    else:
-        print_plain(*screen.lines(outcome.report, outcome.folder))
+    values = {**screen.digest(outcome.report), "exit_code": code, "folder": str(outcome.folder)}
+    print_result(as_json, values, *screen.lines(outcome.report, outcome.folder))
     outcome.refuse_incomplete()
     return code

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from audit.cli.printing import print_json, print_plain
+from audit.cli.printing import print_result
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def answer(columns: Mapping[str, Array], included: Array, question: DeltaQuestio
     """Print the bounds that the one column of scores proves; always 0, since nothing is claimed."""
     if len(columns) > 1:
         raise ConfigError("--epsilon takes one --score; for several, give each a confidence that shares the error rate")
-    return show(bounds(next(iter(columns.values())), included, question), question, as_json)
+    show(bounds(next(iter(columns.values())), included, question), question, as_json)
+    return 0
 
 
 def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[DeltaBound]:
@@ -56,35 +57,24 @@ def bounds(values: Array, included: Array, question: DeltaQuestion) -> list[Delt
     return bounds
 
 
-def show(delta_bounds: Sequence[DeltaBound], question: DeltaQuestion, as_json: bool) -> int:
-    """Prints the bounds; always 0, since nothing is claimed."""
-    if as_json:
-        rows = [_row(bound) for bound in delta_bounds]
-        print_json({"epsilon": question.epsilon, "confidence": question.confidence, "game": question.game, "bounds": rows})
-        return 0
-    print_plain(f"delta at epsilon {question.epsilon:g}; all lines hold together with {question.confidence:.4g}")
+def show(delta_bounds: Sequence[DeltaBound], question: DeltaQuestion, as_json: bool) -> None:
+    """Print the bounds."""
+    keys = ("estimator", "family", "delta", "ceiling", "confidence")
+    rows = [{key: getattr(bound, key) for key in keys} for bound in delta_bounds]
+    lines = [f"delta at epsilon {question.epsilon:g}; all lines hold together with {question.confidence:.4g}"]
     for bound in delta_bounds:
         inside = f" inside the family '{bound.family}'" if bound.family else ""
-        print_plain(
+        lines.append(
             f"  {bound.estimator}: delta at least {_down(bound.delta)}{inside}, confidence {bound.confidence:.4g}; "
             f"ceiling {_down(bound.ceiling)}"
         )
     if question.game == "one_run" and all(bound.ceiling < LITTLE for bound in delta_bounds):
-        print_plain(
+        lines.append(
             "note: even perfect scores of one run prove no more of delta; scores from separate trainings do "
             "(--game independent_trials)"
         )
-    return 0
-
-
-def _row(bound: DeltaBound) -> dict[str, Any]:
-    return {
-        "estimator": bound.estimator,
-        "family": bound.family,
-        "delta": bound.delta,
-        "ceiling": bound.ceiling,
-        "confidence": bound.confidence,
-    }
+    values = {"epsilon": question.epsilon, "confidence": question.confidence, "game": question.game, "bounds": rows}
+    print_result(as_json, values, *lines)
 
 
 def _down(delta: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import options, own_code
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 
@@ -62,10 +62,8 @@ def conclude(report: StepReport, subject: str, output: Path | None, as_json: boo
     if output is not None:
         report.save(output)
     code = FAILURE if report.failures else WEAKNESS if accepting.strict and report.weaknesses else 0
-    if as_json:
-        print_json({"exit_code": code, subject: report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
-    else:
-        print_plain(*str(report).splitlines())
+    values = {"exit_code": code, subject: report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)}
+    print_result(as_json, values, *str(report).splitlines())
     return code
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.printing import AsJson, print_result
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
@@ -103,16 +103,11 @@ def table(
     if output is not None:
         deliver.demand_new(output)
     if generator is not None or epsilon is not None:
-        terms: dict[str, Any] = {
-            "delta": delta,
-            "canaries": canaries,
-            "runs": runs,
-            "references": references,
-            "confidence": confidence,
-        }
+        terms: dict[str, Any] = {"delta": delta, "canaries": canaries, "runs": runs, "references": references}
         if synthetic is not None or control is not None:
             raise ConfigError("--generator makes its tables itself: leave out SYNTHETIC and --control")
-        terms |= {"worst_case": worst_case, "categorical": tuple(categorical or ())} | ({"kinds": tuple(kind)} if kind else {})
+        terms |= {"confidence": confidence, "worst_case": worst_case, "categorical": tuple(categorical or ())}
+        terms |= {"kinds": tuple(kind)} if kind else {}
         generator_report = _check(generator, training, epsilon, seed, **terms)
         scores = deliver.scores({"score": generator_report.untied_scores.ravel()}, generator_report.included.ravel())
         return deliver.finish(generator_report.report, output, as_json, USUAL_FORMATS, scores)
@@ -145,19 +140,11 @@ def table(
     risks = () if report.table is None else report.table.risks
     largest = max(risk.excess_lower for risk in risks)
     code = int(largest_excess is not None and largest > largest_excess)
-    if as_json:
-        print_json(
-            {
-                "risks": [dataclasses.asdict(risk) for risk in risks],
-                "exit_code": code,
-                "folder": None if folder is None else str(folder),
-            }
-        )
-    else:
-        print_plain(*str(report).splitlines())
-        print_plain(*(f"note: {note}" for note in report.notes))
-        print_plain(*([f"an excess is at least {largest:.1%}, the limit {largest_excess:.1%}"] if code else []))
-        print_plain(*([f"report: {folder / 'report.pdf'}"] if folder is not None else []))
+    rows = [dataclasses.asdict(risk) for risk in risks]
+    lines = [*str(report).splitlines(), *(f"note: {note}" for note in report.notes)]
+    lines += [f"an excess is at least {largest:.1%}, the limit {largest_excess:.1%}"] if code else []
+    lines += [f"report: {folder / 'report.pdf'}"] if folder is not None else []
+    print_result(as_json, {"risks": rows, "exit_code": code, "folder": None if folder is None else str(folder)}, *lines)
     if folder is not None:
         reports.refuse_incomplete(failures, folder)
     return code

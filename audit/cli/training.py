@@ -98,7 +98,8 @@ def _judge(
     with own_code.prints_aside():
         report = check(
             *(own_code.find(name, role) for role, name in functions.items()),
-            *_records(names.function, names.data, names.canaries),
+            _named(names.function, names.data, "data", own_code.instance),
+            own_code.instance(names.canaries or _beside(names.function, "canaries"), "canaries"),
             score=_named(names.function, names.score, "score"),
             command=deliver.origin("cpu")["command"],
             **options,
@@ -107,25 +108,13 @@ def _judge(
     return deliver.finish(report.report, output, as_json, USUAL_FORMATS, scores)
 
 
-def _records(function: str, data: str | None, canaries: str | None) -> tuple[Any, Any]:
-    """Return data and canaries by their names, or those of the function's module; without data None."""
-    records = own_code.instance(canaries or _beside(function, "canaries"), "canaries")
-    if data is None and not _has(function, "data"):
-        return None, records
-    return own_code.instance(data or _beside(function, "data"), "data"), records
-
-
-def _named(function: str, name: str | None, usual: str) -> Any:
+def _named(function: str, name: str | None, usual: str, load: Callable[[str, str], Any] = own_code.find) -> Any:
     """Return what has a name, or the usual one in the function's module; None if it has neither."""
-    if name is None and not _has(function, usual):
+    own_code.find(function)  # its module is loaded
+    if name is None and not hasattr(sys.modules[function.partition(":")[0]], usual):
         return None
-    return own_code.find(name or _beside(function, usual), usual)
+    return load(name or _beside(function, usual), usual)
 
 
 def _beside(function: str, name: str) -> str:
     return f"{function.partition(':')[0]}:{name}"
-
-
-def _has(function: str, name: str) -> bool:
-    own_code.find(function)  # its module is loaded
-    return hasattr(sys.modules[function.partition(":")[0]], name)
