@@ -71,14 +71,14 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
     """
     head = headline.headline(report)
     decisive = None if head is None or head.proven is None else (head.proven.game.name, head.proven.attack)
-    subjects = _subjects(report)
+    subject, parties = _subject(report), [part for part in report.mechanisms if part.training and part.games]
+    subjects = parties or ([] if subject is None else [subject])
     candidates = [answer for mechanism in subjects for answer in _answer_questions(mechanism)]
     order = list(Strength)
 
     def rank(answer: Answer) -> tuple[float, ...]:
-        is_decisive = (
-            len(subjects) == 1 and head is not None and answer.mechanism is head.mechanism and _name(answer) == decisive
-        )
+        is_of_claim = len(subjects) == 1 and head is not None and answer.mechanism is head.mechanism
+        is_decisive = is_of_claim and (answer.game.name, answer.attack.scorer) == decisive
         return order.index(answer.strength), not is_decisive, -answer.epsilon, -answer.attack.auc_or_zero
 
     lead = min(candidates, key=rank, default=None)
@@ -109,10 +109,6 @@ def strongest_word(mechanism: MechanismResult, game: GameResult) -> Strength:
     return min(words, key=list(Strength).index, default=Strength.VOID)
 
 
-def _name(answer: Answer) -> tuple[str, str]:
-    return answer.game.name, answer.attack.scorer
-
-
 def _answer_questions(mechanism: MechanismResult) -> Iterator[Answer]:
     """One answer for each question and access: that of the game and attack which show most."""
     levels: dict[tuple[str, Access], list[Answer]] = {}
@@ -130,21 +126,19 @@ def _answer_questions(mechanism: MechanismResult) -> Iterator[Answer]:
 
 def _answer(mechanism: MechanismResult, game: GameResult, access: Access, attacks: list[AttackResult]) -> Answer:
     """The answer of the attack that a figure of the game shows in full, from among those with this access."""
-    free = [
-        place
-        for place in headline.game_bounds(mechanism)
-        if place.game is game and place.access == access and place.bound.family is None
-    ]
     attack = headline.leading(replace(game, attacks=tuple(attacks)))
-    proven = headline.strongest([place for place in free if place.attack in (attack.scorer, headline.TOGETHER)])
-    rate = None if game.game.choices > 1 else _rate(game, attack)
+    places = (place for place in headline.game_bounds(mechanism) if place.game is game and place.access == access)
+    own = (place for place in places if place.attack in (attack.scorer, headline.TOGETHER))
+    proven = headline.strongest([place for place in own if place.bound.family is None])
+    rate = None  # where a split's ROC is furthest above guessing; else that at the smallest target measured well
+    if game.game.choices == 1:
+        rate = (None if game.game.inclusion is Inclusion.COINS else _furthest(attack)) or _finest(attack)
     if mechanism.is_void:
         strength = Strength.VOID
     else:
         follows = proven is not None and isinstance(proven.bound, LowerBound) and game.game.secret != PROPERTY
-        strength = choose_strength(
-            read_epsilon(proven.bound) if proven is not None and follows else 0.0, _interval(attack, rate)
-        )
+        epsilon = read_epsilon(proven.bound) if proven is not None and follows else 0.0
+        strength = choose_strength(epsilon, _interval(attack, rate))
         if strength in (Strength.TOO_FEW, Strength.NOT_SHOWN) and _tells_apart(game, attack):
             strength = Strength.AT_LEAST if strength is Strength.TOO_FEW else Strength.LITTLE
     secret = game.game.secret
@@ -169,11 +163,6 @@ def _interval(attack: AttackResult, rate: Rate | None) -> Interval | None:
     if attack.guesses is not None:
         return bracket_guesses(attack.guesses.lower, attack.guesses.upper, attack.guesses.baseline)
     return None if rate is None else bracket_rate(rate.lower, rate.upper, rate.fpr)
-
-
-def _rate(game: GameResult, attack: AttackResult) -> Rate | None:
-    """Return the rate at which a split's ROC is furthest above guessing; else that at the smallest target measured well."""
-    return (None if game.game.inclusion is Inclusion.COINS else _furthest(attack)) or _finest(attack)
 
 
 def _furthest(attack: AttackResult) -> Rate | None:
@@ -208,13 +197,6 @@ def protected_unit(report: AuditReport) -> str:
     if subject.claims:
         return subject.claims[0].unit
     return "example" if subject.mechanism is None else unit(subject.mechanism)
-
-
-def _subjects(report: AuditReport) -> list[MechanismResult]:
-    """The trainings that the first page answers for: all parties of a federation, else one training."""
-    parties = [mechanism for mechanism in report.mechanisms if mechanism.training and mechanism.games]
-    subject = _subject(report)
-    return parties or ([] if subject is None else [subject])
 
 
 def _subject(report: AuditReport) -> MechanismResult | None:

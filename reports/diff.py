@@ -64,6 +64,7 @@ class Comparison:
 def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
     """All differences that a release decision could hang on, in the order of the old report's pages."""
     change_list: list[Change] = []
+    comparisons: list[Comparison] = []
     if old.delta != new.delta:
         text = f"delta was {old.delta:g}, is {new.delta:g}: no epsilon of the two reports can be compared"
         change_list.append(Change(weight=Weight.WORSE, subject="", text=text))
@@ -71,6 +72,7 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
     for mechanism in old.mechanisms:
         if mechanism.name in later:
             change_list += _mechanism_rows(mechanism, later[mechanism.name])
+            comparisons += _comparisons(mechanism, later[mechanism.name])
         else:
             change_list.append(Change(weight=Weight.GONE, subject=mechanism.name, text="the training is not in the new report"))
     names = {mechanism.name for mechanism in old.mechanisms}
@@ -80,13 +82,8 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
         if mechanism.name not in names
     ]
     change_list += _policy_findings(old, new)
-    change_list += _significant([comparison for pair in _pairs(old, new) for comparison in _comparisons(*pair)])
+    change_list += _significant(comparisons)
     return tuple(change_list)
-
-
-def _pairs(old: AuditReport, new: AuditReport) -> Iterator[tuple[MechanismResult, MechanismResult]]:
-    later = {mechanism.name: mechanism for mechanism in new.mechanisms}
-    return ((mechanism, later[mechanism.name]) for mechanism in old.mechanisms if mechanism.name in later)
 
 
 def _significant(comparisons: Sequence[Comparison]) -> Iterator[Change]:
@@ -185,7 +182,10 @@ def _mechanism_rows(old: MechanismResult, new: MechanismResult) -> Iterator[Chan
             yield from _compare_game(old.name, game, games[game.name])
         else:
             yield Change(weight=Weight.GONE, subject=f"{old.name}.{game.name}", text="the game was not played")
-    yield from _compare_utility(old, new)
+    measured = {utility.name for utility in new.utility}
+    for utility in old.utility:
+        if utility.name not in measured:
+            yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
 
 
 def _compare_claims(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
@@ -211,16 +211,15 @@ def _compare_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Chan
     old_bound, new_bound = headline.free(old), headline.free(new)
     if old_bound is not None and new_bound is None:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
-    elif old_bound is not None and new_bound is not None and _figure(old_bound) != _figure(new_bound):
+    elif old_bound is not None and new_bound is not None:
+        before, after = (down(read_epsilon(place.bound)) for place in (old_bound, new_bound))
+        if before == after:
+            return
         text = (
             f"lower bound was {_bound_text(old_bound.bound)}, is {_bound_text(new_bound.bound)}; two lower "
             "bounds do not tell whether the training leaks more, the tests of rates do"
         )
         yield Change(weight=Weight.OTHER, subject=old.name, text=text)
-
-
-def _figure(place: headline.GameBound) -> str:
-    return down(read_epsilon(place.bound))
 
 
 def _bound_text(bound: ReportedBound) -> str:
@@ -238,20 +237,9 @@ def _compare_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Chan
         if attack.scorer not in attacks:
             yield Change(weight=Weight.GONE, subject=subject, text="the attack was not run")
             continue
-        yield from _compare_attack(subject, attack, attacks[attack.scorer])
-
-
-def _compare_attack(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Change]:
-    missing = {bound.estimator for bound in old.bounds} - {bound.estimator for bound in new.bounds}
-    for name in sorted(missing):
-        yield Change(weight=Weight.GONE, subject=subject, text=f"no bound of {name}")
-
-
-def _compare_utility(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
-    later = {utility.name for utility in new.utility}
-    for utility in old.utility:
-        if utility.name not in later:
-            yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
+        later = {bound.estimator for bound in attacks[attack.scorer].bounds}
+        for name in sorted({bound.estimator for bound in attack.bounds} - later):
+            yield Change(weight=Weight.GONE, subject=subject, text=f"no bound of {name}")
 
 
 def _policy_findings(old: AuditReport, new: AuditReport) -> Iterator[Change]:

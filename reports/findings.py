@@ -1,16 +1,17 @@
 """Every judgement of a report as one flat list, with stable rule ids: the source of JUnit, SARIF and `audit diff`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.claims import Outcome, Verdict
 from audit.core.game_results import GameResult
-from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
+from audit.core.lower_bounds import ReportedBound, VoidBound, largest_bound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import SPACE, decimals, down, percent, significant, up
+from audit.core.rounding import SPACE, down, percent, significant, up
 from reports import headline
+from reports.words.report_cache import in_own_decimals
 
 
 class JudgementState(StrEnum):
@@ -51,13 +52,9 @@ RULES = {
 }
 
 
+@in_own_decimals
 def findings(report: AuditReport) -> tuple[Judgement, ...]:
-    """All judgements of the report, in the order of its pages."""
-    with decimals(report.places):  # figures in messages are rounded as those on the pages
-        return tuple(_judgements(report))
-
-
-def _judgements(report: AuditReport) -> list[Judgement]:
+    """All judgements of the report, in the order of its pages, with figures rounded as on the pages."""
     results: list[Judgement] = []
     for mechanism in report.mechanisms:
         for verdict in mechanism.verdicts:
@@ -68,7 +65,7 @@ def _judgements(report: AuditReport) -> list[Judgement]:
                 results += _source_finding(mechanism, game, source)
     results += _policy_findings(report)
     results += _coverage_findings(report)
-    return results
+    return tuple(results)
 
 
 def rule_family(rule: str) -> str:
@@ -92,9 +89,9 @@ def slug(text: str) -> str:
 def _verdict_finding(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgement]:
     claim = verdict.claim
     able = [place.bound for place in headline.admissible(claim, mechanism)]
-    free = _largest([bound for bound in able if bound.family is None])
+    free = largest_bound([bound for bound in able if bound.family is None])
     bounds = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
-    inside = _largest(bounds or [bound for bound in able if bound.family is not None])
+    inside = largest_bound(bounds or [bound for bound in able if bound.family is not None])
     bounds_named = [bound for bound in (free, inside) if bound is not None]
     figures = (
         ("claimed_epsilon", claim.epsilon),
@@ -115,30 +112,18 @@ def _verdict_finding(mechanism: MechanismResult, verdict: Verdict) -> Iterator[J
         message=f"{verdict.outcome.value}: claimed {up(claim.epsilon)}, {proof}; {verdict.reason}",
         figures=figures,
     )
-    reach = "; ".join(
-        f"{down(read_ceiling(bound))} {_scope(bound)}"
-        for bound in bounds_named
-        if read_ceiling(bound) == max(map(read_ceiling, able))
-    )
+    widest = max(able, key=read_ceiling, default=None)
+    far = [bound for bound in bounds_named if widest is not None and read_ceiling(bound) == read_ceiling(widest)]
+    far = far or ([] if widest is None else [widest])
+    reach = "; ".join(f"{down(read_ceiling(bound))} {_scope(bound)}" for bound in far) or "nothing"
     yield Judgement(
         rule="AU002",
         subject=mechanism.name,
         title=f"reach against the claim of {claim.source}",
         state=JudgementState.OPEN if verdict.outcome is Outcome.OUT_OF_REACH else JudgementState.HOLDS,
-        message=f"perfect scores would have proven up to {reach or _largest_bound(able)}, claimed is {up(claim.epsilon)}",
+        message=f"perfect scores would have proven up to {reach}, claimed is {up(claim.epsilon)}",
         figures=figures,
     )
-
-
-def _largest(bounds: Sequence[ReportedBound]) -> ReportedBound | None:
-    """The bound that proves most; of equal ones that with the highest ceiling."""
-    return max(bounds, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
-
-
-def _largest_bound(bounds: Sequence[ReportedBound]) -> str:
-    """The highest ceiling, with the family inside which it holds."""
-    highest = max(bounds, key=read_ceiling, default=None)
-    return "nothing" if highest is None else f"{down(read_ceiling(highest))} {_scope(highest)}"
 
 
 def _scope(bound: ReportedBound) -> str:

@@ -110,9 +110,7 @@ def deciding(mechanism: MechanismResult) -> Verdict | None:
 
 def headline(report: AuditReport) -> Headline | None:
     """Return what the cover speaks of, or None if nothing was claimed."""
-    judgements = [
-        mechanism for mechanism in report.mechanisms if mechanism.outcome is not None and deciding(mechanism) is not None
-    ]
+    judgements = [mechanism for mechanism in report.mechanisms if mechanism.outcome is not None and deciding(mechanism)]
     mechanism = min(judgements, key=lambda mechanism: GRAVEST.index(mechanism.outcome or Outcome.CONSISTENT), default=None)
     verdict = deciding(mechanism) if mechanism else None
     if mechanism is None or verdict is None:
@@ -157,11 +155,6 @@ def utility(report: AuditReport) -> tuple[tuple[str, tuple[Metric, ...]], ...]:
     return tuple((name, metrics) for name, metrics in by_name.items() if metrics)
 
 
-def without_claims(report: AuditReport) -> tuple[MechanismResult, ...]:
-    """The mechanisms without a claim: what the same training gives away when nothing protects it."""
-    return tuple(mechanism for mechanism in report.mechanisms if not mechanism.claims)
-
-
 def leading(game: GameResult) -> AttackResult:
     """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
     return max(
@@ -172,13 +165,8 @@ def leading(game: GameResult) -> AttackResult:
 
 def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | None:
     """The attack with the largest TPR at a false positive rate, or None if no attack resolves it."""
-    rates = [
-        (attack, point)
-        for attack in game.attacks
-        for point in attack.tpr_at
-        if point.target_fpr == rate and point.tpr is not None
-    ]
-    return max(rates, key=lambda pair: pair[1].tpr or 0.0, default=None)
+    points = ((attack, point) for attack in game.attacks for point in attack.tpr_at if point.target_fpr == rate)
+    return max((pair for pair in points if pair[1].tpr is not None), key=lambda pair: pair[1].tpr or 0.0, default=None)
 
 
 def has_coins(report: AuditReport) -> bool:

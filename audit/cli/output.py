@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.evidence import Watched
-from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon
+from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, VoidBound, largest_bound, read_ceiling, read_epsilon
 from audit.core.results import IN_WORDS, AuditReport, GateResult, MechanismResult
 from audit.core.rounding import decimals, down, up
 
@@ -63,7 +63,7 @@ def _stopping(game: str, stopping: Watched) -> dict[str, Any]:
 
 
 def _digest_largest(bounds: Sequence[ReportedBound]) -> dict[str, Any] | None:
-    best = _strongest(bounds)
+    best = largest_bound(bounds)
     return None if best is None else digest_bound(best)
 
 
@@ -132,7 +132,7 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     if result.claims:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
         claim_text = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
-    best = _strongest(result.bounds) or _strongest(_void(result))
+    best = largest_bound(result.bounds) or largest_bound(_void(result))
     bound_text = "no bound for any mechanism"
     if best is not None:
         game = next(game.name for game in result.games if best in game.bounds)
@@ -140,18 +140,13 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
         bound_text = (
             f"{proven} {down(read_epsilon(best))} at {report.confidence:.0%} ({game}; its ceiling {down(read_ceiling(best))})"
         )
-    inside = _strongest(_inside(result))
+    inside = largest_bound(_inside(result))
     family_text = ""
     if inside is not None:
         family_text = (
             f"; within the family '{inside.family}' only >= {down(read_epsilon(inside))} (ceiling {down(read_ceiling(inside))})"
         )
     return f"  {result.name}: {claim_text}; {bound_text}{family_text}"
-
-
-def _strongest(bounds: Sequence[ReportedBound]) -> ReportedBound | None:
-    """Return the bound that proves most; of equal ones that which could have proven most."""
-    return max(bounds, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
 
 def _void(result: MechanismResult) -> list[VoidBound]:

@@ -7,7 +7,9 @@ family has `epsilon_inside`, a void one `void_epsilon`. Estimators return a `Low
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from audit.core.errors import DataError
 from audit.core.game import Assumption
@@ -83,6 +85,7 @@ class VoidBound(CommonTerms):
 
 
 ReportedBound = LowerBound | FamilyBound | VoidBound  # a bound as a report holds it
+Bound = TypeVar("Bound", bound=ReportedBound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +138,11 @@ def read_ceiling(bound: ReportedBound) -> float:
         case VoidBound():
             return bound.void_ceiling
     return bound.ceiling
+
+
+def largest_bound(bounds: Iterable[Bound]) -> Bound | None:
+    """Return the bound with the largest figure, of equal ones that with the highest ceiling; None if there is none."""
+    return max(bounds, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
 
 def read_course(curve: ReportedTrajectory) -> tuple[float, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from audit.core.claims import Claim, NegativeControl, Outcome, Verdict
-from audit.core.game import Game
 from audit.core.game_results import AttackResult, GameResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon, report_bound
 from audit.core.phrases import Phrase, phrase
@@ -264,14 +263,10 @@ def game_edition(result: GameResult, claims: Sequence[Claim], kind: str, facts: 
     """Return the game with one row in place of its attacks: their names, one area, one rate, the largest bound of each kind."""
     return GameResult(
         name=result.name if kind == "run" else kind,
-        game=_rules(result.game, kind),
+        game=replace(result.game, canary=result.game.canary if kind == "run" else ""),
         attacks=(_attacks(result, claims, facts),) if result.attacks else (),
         models=result.models,
     )
-
-
-def _rules(game: Game, kind: str) -> Game:
-    return replace(game, canary=game.canary if kind == "run" else "")
 
 
 def _attacks(result: GameResult, claims: Sequence[Claim], facts: FigureCount) -> AttackResult:

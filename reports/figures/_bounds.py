@@ -7,8 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from audit.core.claims import Claim
-from audit.core.game_results import GameResult
-from audit.core.lower_bounds import ReportedBound, read_ceiling, read_course, read_epsilon
+from audit.core.lower_bounds import ReportedBound, VoidBound, largest_bound, read_ceiling, read_course, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import answer, headline
 from reports.figures import _labels, _plots
@@ -85,17 +84,19 @@ def overview(report: AuditReport) -> Plan:
 def access(mechanism: MechanismResult) -> Plan:
     """Return what each adversary can show of the claim: bars by its access to the training, from least to most."""
     claim = headline.tightest(mechanism)
-    bars = [_level(mechanism, named.level(level), level_bounds) for level, level_bounds in headline.levels(mechanism).items()]
+    levels = headline.levels(mechanism).items()
+    bars = [_bar(named.level(level), mechanism, [place.bound for place in places]) for level, places in levels]
     descriptions = []
     for bar in bars:
-        highest = max((read_epsilon(bound) for bound in bar.bounds), default=0.0)
-        descriptions.append(
-            f"{bar.name}: {_description(bar)}" + (say("bar.of_the_claim", part=_part(highest, claim)) if claim else "")
-        )
+        highest, share = max((read_epsilon(bound) for bound in bar.bounds), default=0.0), ""
+        if claim is not None:
+            part = down(highest / claim.epsilon) if claim.epsilon > 0 else say("proof.nothing")
+            share = say("bar.of_the_claim", part=part)
+        descriptions.append(f"{bar.name}: {_description(bar)}{share}")
     return Plan(
         name=_plots.file_name("access", mechanism.name),
         caption=say(
-            "bar.what_each_adversary_could_have_shown" if _is_void(mechanism) else "bar.what_each_adversary_can_show",
+            "bar.what_each_adversary_could_have_shown" if mechanism.is_void else "bar.what_each_adversary_can_show",
             name=mechanism.name,
         )
         + (say("bar.blue_the_tightest_claim_2", up=up(claim.epsilon)) if claim else ""),
@@ -107,16 +108,14 @@ def access(mechanism: MechanismResult) -> Plan:
 
 def _description(bar: Bar) -> str:
     """A bar as a screen reader says it."""
-    clauses = [
-        say(
-            "bar.void_bound" if bar.void else "bar.proven_bound",
-            epsilon=down(read_epsilon(bound)),
-            inside=say("bar.only_inside", family=named.family(bound.family)) if bound.family else "",
-            ceiling=down(read_ceiling(bound)),
-        )
-        for bound in bar.bounds
-    ]
-    return say("separator.clauses").join(clauses) or say("bar.nothing_proven")
+    return say("separator.clauses").join(map(describe_bound, bar.bounds)) or say("bar.nothing_proven")
+
+
+def describe_bound(bound: ReportedBound) -> str:
+    """Return a bound with its ceiling and its condition, as a screen reader says it."""
+    inside = say("bar.only_inside", family=named.family(bound.family)) if bound.family else ""
+    key = "bar.void_bound" if isinstance(bound, VoidBound) else "bar.proven_bound"
+    return say(key, epsilon=down(read_epsilon(bound)), inside=inside, ceiling=down(read_ceiling(bound)))
 
 
 def _claimed(bar: Bar) -> str:
@@ -125,21 +124,10 @@ def _claimed(bar: Bar) -> str:
     return say("bar.infinite_claim" if bar.claims else "bar.no_claim")
 
 
-def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.GameBound]) -> Bar:
-    return _compare_bounds(name, mechanism, [place.bound for place in places])
-
-
-def _compare_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
-    def largest(free: bool) -> ReportedBound | None:
-        kind = [bound for bound in bounds if (bound.family is None) is free]
-        # of bounds at 0 the ceiling decides
-        return max(kind, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
-
-    return Bar(name=name, free=largest(True), inside=largest(False), claims=mechanism.claims, void=_is_void(mechanism))
-
-
-def _part(epsilon: float, claim: Claim) -> str:
-    return down(epsilon / claim.epsilon) if claim.epsilon > 0 else say("proof.nothing")
+def _bar(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
+    free = largest_bound(bound for bound in bounds if bound.family is None)
+    inside = largest_bound(bound for bound in bounds if bound.family is not None)
+    return Bar(name=name, free=free, inside=inside, claims=mechanism.claims, void=mechanism.is_void)
 
 
 def _bars(report: AuditReport) -> tuple[list[Bar], int]:
@@ -147,13 +135,9 @@ def _bars(report: AuditReport) -> tuple[list[Bar], int]:
     games = [(mechanism, game) for mechanism in headline.by_gravity(report) for game in mechanism.games if game.bounds]
     owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
     if len(games) <= MOST_ROWS:
-        return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games], len(owners)
+        return [_bar(f"{mechanism.name}\n{game.name}", mechanism, game.bounds) for mechanism, game in games], len(owners)
     gravest = answer.gravest(report, owners)[:MOST_TRAININGS]
-    return [_bar(owner.name, owner, owner.games) for owner in owners if owner in gravest], len(owners)
-
-
-def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
-    return _compare_bounds(name, mechanism, [bound for game in games for bound in game.bounds])
+    return [_bar(owner.name, owner, owner.all_bounds) for owner in owners if owner in gravest], len(owners)
 
 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
@@ -228,7 +212,7 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     ]
     ends += [
         say(
-            "bar.void_end" if _is_void(mechanism) else "bar.proves",
+            "bar.void_end" if mechanism.is_void else "bar.proves",
             label=trajectory.label,
             down=down(read_course(trajectory)[-1]),
         )
@@ -247,16 +231,12 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     )
 
 
-def _is_void(mechanism: MechanismResult) -> bool:
-    return mechanism.is_void
-
-
 def _budget_caption(mechanism: MechanismResult) -> str:
     begin = say("bar.privacy_budget_of_over_training", name=mechanism.name)
     if not mechanism.bound_trajectories:
         return begin + say("bar.what_attacks_prove_nothing_is")
     scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))
-    if _is_void(mechanism):
+    if mechanism.is_void:
         return say("bar.privacy_budget_of_a_void_audit", name=mechanism.name, join_words=join_words(scorers))
     inside = any(bound.bound.family for bound in headline.game_bounds(mechanism))
     only = say("bar.some_of_these_bounds_hold") if inside else ""
@@ -267,7 +247,7 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
     axes = figure.add_axes((0.075, 0.185, 0.645, 0.795))
     curves = []
     claims, proofs = mechanism.trajectories, mechanism.bound_trajectories
-    tone = Tone.CHANCE if _is_void(mechanism) else Tone.MEASURED
+    tone = Tone.CHANCE if mechanism.is_void else Tone.MEASURED
     for dash, name, claim in zip(DASHES * 9, _labels.short([claim.accountant for claim in claims]), claims, strict=False):
         x, y = _finite(claim.steps, claim.epsilon)
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
@@ -277,7 +257,7 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
         axes.plot(x, y, color=_plots.COLOURS[tone], linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
         if len(y):
             label, end = elide(name, END_LETTERS), down(float(y[-1]))
-            text = say("bar.void_end", label=label, down=end) if _is_void(mechanism) else f"{label}, {end}"
+            text = say("bar.void_end", label=label, down=end) if mechanism.is_void else f"{label}, {end}"
             curves.append(Curve(x=x, y=y, name=text, tone=tone))
     axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)  # of zeros alone, too
     axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))

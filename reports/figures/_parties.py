@@ -9,6 +9,7 @@ from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport
 from reports import parties
 from reports.figures import _plots
+from reports.figures._bounds import describe_bound
 from reports.figures._plots import COLOURS, Plan
 from reports.pages.blocks import Tone
 from reports.parties import PartyResult
@@ -50,18 +51,8 @@ def _find_height(rows: int, results: Sequence[PartyResult]) -> float:
 
 def _description(result: PartyResult) -> str:
     """A cell as a screen reader says it."""
-    largest = result.largest
-    proof = say("bar.nothing_proven") if largest is None else _proof(result)
+    proof = say("bar.nothing_proven") if result.largest is None else describe_bound(result.largest)
     return f"{result.training}, {named.protected_unit(result.unit)}, {named.level(result.access)}: {proof}, {_claimed(result)}"
-
-
-def _proof(result: PartyResult) -> str:
-    largest = result.largest
-    if largest is None:
-        return ""
-    inside = say("bar.only_inside", family=named.family(largest.family)) if largest.family else ""
-    key = "bar.void_bound" if result.result.is_void else "bar.proven_bound"
-    return say(key, epsilon=down(read_epsilon(largest)), inside=inside, ceiling=down(read_ceiling(largest)))
 
 
 def _claimed(result: PartyResult) -> str:

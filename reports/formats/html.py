@@ -2,7 +2,7 @@
 
 import importlib.resources
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
@@ -101,9 +101,8 @@ def _block(block: Block, level: int, report: AuditReport) -> str:
 
 def inline(text: Text) -> str:
     """Text with its styles as HTML; no name of a user's can become markup."""
-    pieces = text if isinstance(text, tuple) else (text,)
     fragments = []
-    for piece in pieces:
+    for piece in page.pieces(text):
         match piece:
             case page.Mono(text=inner):
                 fragments.append(f"<code>{escape(inner)}</code>")
@@ -115,14 +114,6 @@ def inline(text: Text) -> str:
             case str():
                 fragments.append(escape(piece))
     return "".join(fragments)
-
-
-def _paragraph(block: page.Paragraph, *_: Any) -> str:
-    return f"<p>{inline(block.text)}</p>"
-
-
-def _heading(block: page.Heading, level: int, *_: Any) -> str:
-    return f"<h{level}>{escape(block.text)}</h{level}>"
 
 
 def _table(block: page.Table, *_: Any) -> str:
@@ -182,52 +173,32 @@ def _verdict(block: page.Verdict, *_: Any) -> str:
     )
 
 
-def _facts(block: page.Facts, *_: Any) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{inline(text)}</dd>' for name, text in block.items)}</dl>"
-
-
-def _quote(block: page.Quote, *_: Any) -> str:
-    return f"<blockquote>{escape(block.text)}</blockquote>"
-
-
-def _formula(block: page.Formula, *_: Any) -> str:
-    return f"<p><i>{FORMULAS[block.name]}</i></p>"
-
-
-def _terms(block: page.Terms, *_: Any) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>' for term, meaning in block.items)}</dl>"
-
-
-def _items(block: page.Items, *_: Any) -> str:
-    return f"<ul>{''.join(f'<li>{inline(text)}</li>' for text in block.items)}</ul>"
+def _definitions(items: Iterable[tuple[str, str]]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{text}</dd>' for name, text in items)}</dl>"
 
 
 def _missing(block: page.Missing, *_: Any) -> str:
     return f'<p class="missing"><strong class="open">{escape(say("document.missing"))}</strong> {escape(block.what)}</p>'
 
 
-def _empty(*_: Any) -> str:
-    return ""
-
-
 FORMULAS = {"dp": "Pr[M(D) ∈ S] ≤ e<sup>ε</sup> Pr[M(D′) ∈ S] + δ"}
 
 # how each block is written; the contents are links of the page itself, and nobody signs a screen
 WRITERS: dict[type, Callable[..., str]] = {
-    page.Paragraph: _paragraph,
-    page.Heading: _heading,
+    page.Paragraph: lambda block, *_: f"<p>{inline(block.text)}</p>",
+    page.Heading: lambda block, level, *_: f"<h{level}>{escape(block.text)}</h{level}>",
     page.Table: _table,
     page.Figure: _figure,
     page.Numbers: _numbers,
     page.Verdict: _verdict,
-    page.Facts: _facts,
-    page.Contents: _empty,
-    page.Quote: _quote,
-    page.Formula: _formula,
-    page.Terms: _terms,
-    page.Items: _items,
+    page.Facts: lambda block, *_: _definitions((name, inline(text)) for name, text in block.items),
+    page.Contents: lambda *_: "",
+    page.Quote: lambda block, *_: f"<blockquote>{escape(block.text)}</blockquote>",
+    page.Formula: lambda block, *_: f"<p><i>{FORMULAS[block.name]}</i></p>",
+    page.Terms: lambda block, *_: _definitions((term, escape(meaning)) for term, meaning in block.items),
+    page.Items: lambda block, *_: f"<ul>{''.join(f'<li>{inline(text)}</li>' for text in block.items)}</ul>",
     page.Missing: _missing,
-    page.Signature: _empty,
+    page.Signature: lambda *_: "",
 }
 
 PLUGIN = Html

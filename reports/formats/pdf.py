@@ -16,7 +16,21 @@ from audit.core.results import AuditReport
 from audit.core.rounding import elide
 from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
-from reports.pages.blocks import Block, Facts, Figure, Items, Mark, Mono, Paragraph, Section, Strong, Table, Text, Verdict
+from reports.pages.blocks import (
+    Block,
+    Facts,
+    Figure,
+    Items,
+    Mark,
+    Mono,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    Text,
+    Verdict,
+    pieces,
+)
 from reports.pages.document import sections
 from reports.words.language import ENGLISH, PACKAGE, current, say
 from reports.words.translation import translated
@@ -228,9 +242,8 @@ def _block(block: Block) -> dict[str, Any]:
 
 
 def _text(text: Text) -> list[dict[str, str]]:
-    pieces = text if isinstance(text, tuple) else (text,)
     plain = []
-    for piece in pieces:
+    for piece in pieces(text):
         match piece:
             case Mono(text=inner):
                 plain.append({"style": "mono", "text": inner})

@@ -6,16 +6,15 @@ controller.
 
 import importlib.resources
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.game_results import GameResult
 from audit.core.provenance import Engagement
-from audit.core.results import AuditReport, Status
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
-from reports.pages.blocks import Block, Mark, Mono, Paragraph, Section, Table, Text, Tone, layout
+from reports.pages.blocks import Mark, Mono, Paragraph, Section, Table, Text, Tone, layout
 from reports.pages.training import game_title, training_title
 from reports.words.language import recorded, say
 
@@ -76,8 +75,7 @@ def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Sectio
         rows=tuple(rows),
         small=True,
     )
-    blocks: list[Block] = [Paragraph(text=say("annex.law")), table]
-    return Section(title=say("annex"), blocks=tuple(blocks))
+    return Section(title=say("annex"), blocks=(Paragraph(text=say("annex.law")), table))
 
 
 def _place(report: AuditReport, key: str, pages: Mapping[str, int]) -> str:
@@ -105,11 +103,7 @@ def _engagement(report: AuditReport) -> Engagement:
     return report.engagement or Engagement()
 
 
-def _claims(report: AuditReport) -> bool:
-    return any(mechanism.claims for mechanism in report.mechanisms)
-
-
-def _games(report: AuditReport) -> Sequence[object]:
+def _games(report: AuditReport) -> Sequence[GameResult]:
     return [game for mechanism in report.mechanisms for game in mechanism.games]
 
 
@@ -119,26 +113,17 @@ def _if(
     return lambda report: Presence.SHOWN if condition(report) else otherwise
 
 
-def _always(state: Presence) -> Callable[[AuditReport], Presence]:
-    return lambda _: state
-
-
 def _check(code: str) -> Callable[[AuditReport], Presence]:
     """Shown if a check of that code passed, partly if it was declared or is a gap, else not shown."""
 
     def presence(report: AuditReport) -> Presence:
-        statuses = [
-            check.status for mechanism in report.mechanisms for check in mechanism.checks if check.code.startswith(code)
-        ]
+        checks = (check for mechanism in report.mechanisms for check in mechanism.checks)
+        statuses = [check.status for check in checks if check.code.startswith(code)]
         if not statuses:
             return Presence.NOT_SHOWN
         return Presence.SHOWN if all(status is Status.CHECKED for status in statuses) else Presence.PARTLY
 
     return presence
-
-
-def _any_bound(report: AuditReport) -> bool:
-    return any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism))
 
 
 def _several_accountants(report: AuditReport) -> Presence:
@@ -164,63 +149,49 @@ def _utility(report: AuditReport) -> Presence:
 
 
 def _worst(report: AuditReport) -> Presence:
-    games = [game for mechanism in report.mechanisms for game in mechanism.games]
+    games = _games(report)
     records = any(game.records or (game.evaluation and game.evaluation.records) for game in games)
     groups = any(game.groups for game in games)
     return Presence.SHOWN if records and groups else Presence.PARTLY if records or groups else Presence.NOT_SHOWN
 
 
-def _finite_claim(report: AuditReport) -> bool:
-    return any(math.isfinite(claim.epsilon) for mechanism in report.mechanisms for claim in mechanism.claims)
-
-
-def _signature_state(report: AuditReport) -> Presence:
-    return Presence.PARTLY  # lines for names and dates are printed; whether a user signs them, no report can know
-
-
 def _valid(report: AuditReport) -> Presence:
     engagement = _engagement(report)
-    return (
-        Presence.SHOWN
-        if engagement.valid_until and engagement.next_audit
-        else Presence.PARTLY
-        if engagement.valid_until
-        else Presence.NOT_SHOWN
-    )
-
-
-def _dpia(report: AuditReport) -> Presence:
-    return Presence.PARTLY if _games(report) else Presence.NOT_SHOWN
+    if not engagement.valid_until:
+        return Presence.NOT_SHOWN
+    return Presence.SHOWN if engagement.next_audit else Presence.PARTLY
 
 
 GAME, FIRST_PAGE, TRAINING = "annex.section_game", "annex.first_page", "page.training"
 
 
 def _of_games(condition: Callable[[GameResult], object]) -> Callable[[AuditReport], bool]:
-    return lambda report: any(condition(game) for mechanism in report.mechanisms for game in mechanism.games)
+    return lambda report: any(map(condition, _games(report)))
 
 
-def _has_mechanism(report: AuditReport) -> bool:
-    return any(mechanism.mechanism is not None and mechanism.claims for mechanism in report.mechanisms)
+def _of_trainings(condition: Callable[[MechanismResult], object]) -> Callable[[AuditReport], bool]:
+    return lambda report: any(map(condition, report.mechanisms))
 
 
 # how far a report shows each requirement, in the order of annex.json
 JUDGES = (
-    *(_check("unit"), _check("adjacency"), _if(_has_mechanism), _if(_claims), _if(_finite_claim)),
+    *(_check("unit"), _check("adjacency"), _if(_of_trainings(lambda training: training.mechanism and training.claims))),
+    *(_if(_of_trainings(lambda training: training.claims)), _if(_of_trainings(headline.tightest))),
     *(_check("unaccounted"), _check("release"), _several_accountants, _threat, _check("floating-point")),
-    *(_if(lambda report: bool(report.ledger)), _if(_any_bound), _coverage),
+    *(_if(lambda report: bool(report.ledger)), _if(_of_games(lambda game: game.bounds)), _coverage),
     *(_if(_of_games(lambda game: game.detectable), Presence.PARTLY), _threat),
     *(_if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY), _worst, _if(_of_games(lambda game: game.groups))),
-    *(_utility, _dpia, _signature_state, _if(lambda report: bool(report.provenance.packages))),
-    *(_always(Presence.ELSEWHERE), _valid, _always(Presence.SHOWN), _always(Presence.SHOWN)),
+    *(_utility, lambda report: Presence.PARTLY if _games(report) else Presence.NOT_SHOWN),
+    lambda _: Presence.PARTLY,  # lines for names and dates are printed; whether a user signs them, no report can know
+    *(_if(lambda report: bool(report.provenance.packages)), lambda _: Presence.ELSEWHERE, _valid),
+    *(lambda _: Presence.SHOWN, lambda _: Presence.SHOWN),
 )
 
 
-def _read() -> Iterator[Requirement]:
-    rows = json.loads((importlib.resources.files("reports.pages") / "annex.json").read_text("utf-8"))
-    for (number, source, section, field), judge in zip(rows, JUDGES, strict=True):
-        yield Requirement(number=number, source=source, section=section, field=field, judge=judge)
-
-
 # what compliance texts ask of such a report; their articles are named, their words are not quoted
-REQUIREMENTS = tuple(_read())
+REQUIREMENTS = tuple(
+    Requirement(number=number, source=source, section=section, field=field, judge=judge)
+    for (number, source, section, field), judge in zip(
+        json.loads((importlib.resources.files("reports.pages") / "annex.json").read_text("utf-8")), JUDGES, strict=True
+    )
+)

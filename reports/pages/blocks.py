@@ -1,8 +1,9 @@
 """What a page is made of. Text is a value, never markup, so no name of a user's can become a command of the typesetter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 from audit.core.rounding import width
 from reports.words.language import say
@@ -46,6 +47,11 @@ class Mark:
 
 Piece = str | Mono | Strong | Mark
 Text = Piece | tuple[Piece, ...]
+
+
+def pieces(text: Text) -> tuple[Piece, ...]:
+    """Return the pieces of a text, a single one too."""
+    return text if isinstance(text, tuple) else (text,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,11 @@ class Table:
     rows: tuple[tuple[Text, ...], ...]
     small: bool = False
 
+    def only(self, places: Sequence[int]) -> Self:
+        """Return the table with the columns at these places alone."""
+        rows = tuple(tuple(row[place] for place in places) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[place] for place in places), rows=rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -118,7 +129,7 @@ class Figure:
     floats: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Number:
     """One of the numbers on the cover."""
 
@@ -201,22 +212,8 @@ class Signature:
     roles: tuple[str, ...]
 
 
-Block = (
-    Paragraph
-    | Heading
-    | Table
-    | Figure
-    | Numbers
-    | Verdict
-    | Facts
-    | Contents
-    | Quote
-    | Formula
-    | Terms
-    | Items
-    | Missing
-    | Signature
-)
+Words = Paragraph | Heading | Quote | Formula | Terms | Items | Missing
+Block = Words | Table | Figure | Numbers | Verdict | Facts | Contents | Signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,4 +223,4 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
     new_page: bool = False
-    level: int = field(default=1)
+    level: int = 1

@@ -13,7 +13,7 @@ from reports.figures import _parties, _plots
 from reports.formats import figures
 from reports.headline import GameBound, Headline
 from reports.pages import verdict, without_claim
-from reports.pages.blocks import Block, Column, Mark, Mono, Number, Numbers, Paragraph, Quote, Strong, Table, Text, Tone
+from reports.pages.blocks import Block, Column, Mark, Mono, Number, Numbers, Paragraph, Quote, Strong, Table, Text, Tone, layout
 from reports.strength import Strength
 from reports.words import named
 from reports.words.language import say
@@ -27,8 +27,9 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
     """The blocks of the first page: answer, numbers, the sentence to quote and its figure together, then the facts."""
     head = headline.headline(report)
     drawing = figures.planned(report).get(picture(report))
+    internal = (Mark(say("internal.mark"), Tone.BAD), say("internal.reason"), Mono("audit report --edition external"))
     return (
-        *((_internal(),) if names_records(report) else ()),
+        *((Paragraph(text=internal),) if names_records(report) else ()),
         verdict.verdict(report),
         Numbers(items=cards(report)),
         Quote(text=quote(report)),
@@ -59,11 +60,6 @@ def quote(report: AuditReport) -> str:
     place = head.proven
     is_same = lead.mechanism is head.mechanism and place is not None and place.attack in (lead.attack.scorer, headline.TOGETHER)
     return text if is_same else f"{without_claim.sentence(report, lead)}{say('separator.space')}{text}"
-
-
-def _internal() -> Paragraph:
-    command = Mono("audit report --edition external")
-    return Paragraph(text=(Mark(say("internal.mark"), Tone.BAD), say("internal.reason"), command))
 
 
 def names_records(report: AuditReport) -> bool:
@@ -154,18 +150,16 @@ def _refutation(bound: ReportedBound | None) -> str:
 def _assumptions(mechanism: MechanismResult) -> str:
     """Return how many of the assumptions are on a test, so that a good verdict cannot hide those that do not."""
     stand = Counter(check.status for check in mechanism.checks)
-    words = {
-        Status.FAILED: say("status.failed"),
-        Status.GAP: say("cover.open"),
-        Status.DECLARED: say("cover.declared_by_the_owner"),
-        Status.CHECKED: say("cover.checked_by_this_audit"),
-    }
-    assumptions = [
-        say("cover.assumption_count", count=stand[status], word=word) for status, word in words.items() if stand[status]
-    ]
     if set(stand) <= {Status.CHECKED}:
         return ""
-    return say("cover.what_the_claim_rests_on", join_words=join_words(assumptions[::-1]))
+    words = {
+        Status.CHECKED: say("cover.checked_by_this_audit"),
+        Status.DECLARED: say("cover.declared_by_the_owner"),
+        Status.GAP: say("cover.open"),
+        Status.FAILED: say("status.failed"),
+    }
+    counts = [say("cover.assumption_count", count=stand[status], word=word) for status, word in words.items() if stand[status]]
+    return say("cover.what_the_claim_rests_on", join_words=join_words(counts))
 
 
 def quotable(report: AuditReport, head: Headline) -> str:
@@ -209,44 +203,25 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
     claim = head.verdict.claim
     at = at_delta(claim.delta)
     void = head.verdict.outcome is Outcome.INVALID
-    return (
-        Number(
-            label=say("cover.claimed_at_most"),
-            value="∞" if claim.epsilon == math.inf else up(claim.epsilon),
-            detail=say("cover.per_source", at=at, unit=claim.unit, source=claim.source),
-            tone=Tone.CLAIM,
-        ),
-        _proof_number(report, head.mechanism, head.proven, at, void),
-        _ceiling_number(head, at),
-    )
+    value = "∞" if claim.epsilon == math.inf else up(claim.epsilon)
+    detail = say("cover.per_source", at=at, unit=claim.unit, source=claim.source)
+    claimed = Number(say("cover.claimed_at_most"), value, detail, Tone.CLAIM)
+    return claimed, _proof_number(report, head.mechanism, head.proven, at, void), _ceiling_number(head, at)
 
 
 def _ceiling_number(head: Headline, at: str) -> Number:
     if head.proven is None:
-        return Number(label=say("cover.ceiling"), value=say("word.none"), detail=say("cover.no_game_could"), tone=Tone.CHANCE)
-    return Number(
-        label=say("cover.ceiling_of_that_game"),
-        value=down(read_ceiling(head.proven.bound)),
-        detail=say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head)),
-        tone=Tone.CHANCE,
-    )
+        return Number(say("cover.ceiling"), say("word.none"), say("cover.no_game_could"), Tone.CHANCE)
+    detail = say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head))
+    return Number(say("cover.ceiling_of_that_game"), down(read_ceiling(head.proven.bound)), detail, Tone.CHANCE)
 
 
 def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameBound | None, at: str, void: bool) -> Number:
     if source is None:
-        return Number(
-            label=say("unclaimed.proven"),
-            value=say("word.none"),
-            detail=say("cover.no_bound_could_be_computed" if headline.has_coins(report) else "unclaimed.a_split_of_the_data"),
-            tone=Tone.CHANCE,
-        )
+        key = "cover.no_bound_could_be_computed" if headline.has_coins(report) else "unclaimed.a_split_of_the_data"
+        return Number(say("unclaimed.proven"), say("word.none"), say(key), Tone.CHANCE)
     if void:
-        return Number(
-            label=say("cover.not_proven_the_audit_is"),
-            value=say("word.none"),
-            detail=say("answer.void_short"),
-            tone=Tone.CHANCE,
-        )
+        return Number(say("cover.not_proven_the_audit_is"), say("word.none"), say("answer.void_short"), Tone.CHANCE)
     bound = source.bound
     label = say("cover.inside_a_family_at_least") if bound.family else say("cover.proven_at_least")
     detail = say(
@@ -254,20 +229,17 @@ def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameB
     )
     counterpart = _counterpart(mechanism, source)
     if counterpart is not None:
-        detail += say(
-            "cover.and_scope", scope=_capital(_scope(counterpart.bound)), epsilon=down(read_epsilon(counterpart.bound))
-        )
-    return Number(label=label, value=down(read_epsilon(bound)), detail=detail, tone=Tone.MEASURED)
+        scope = _scope(counterpart.bound)
+        detail += say("cover.and_scope", scope=scope[0].upper() + scope[1:], epsilon=down(read_epsilon(counterpart.bound)))
+    return Number(label, down(read_epsilon(bound)), detail, Tone.MEASURED)
 
 
 def _other_ceiling(head: Headline) -> str:
     """The ceiling of the other bound that the second number names."""
     counterpart = _counterpart(head.mechanism, head.proven)
-    return (
-        ""
-        if counterpart is None
-        else say("cover.and_ceiling", ceiling=down(read_ceiling(counterpart.bound)), scope=_scope(counterpart.bound))
-    )
+    if counterpart is None:
+        return ""
+    return say("cover.and_ceiling", ceiling=down(read_ceiling(counterpart.bound)), scope=_scope(counterpart.bound))
 
 
 def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBound | None:
@@ -284,42 +256,22 @@ def _scope(bound: ReportedBound) -> str:
     return say("cover.inside", family=named.family(bound.family)) if bound.family else say("cover.for_any_mechanism")
 
 
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
 def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]:
     """Return what trainings without a claim give away, beside the one the cover speaks of."""
     blocks: list[Block] = []
-    for mechanism in headline.without_claims(report):
+    for mechanism in (mechanism for mechanism in report.mechanisms if not mechanism.claims):
         best = headline.free(mechanism) or headline.in_family(mechanism)
         if best is None or mechanism.is_void:
             continue
-        sides = [_rate(mechanism, best.game.name), _rate(head.mechanism, best.game.name)]
-        comparison = (
-            say(
-                "cover.at_1_false_positives_the",
-                sides=sides[0],
-                name=mechanism.name,
-                sides_2=sides[1],
-                name_2=head.mechanism.name,
-            )
-            if None not in sides
-            else ""
-        )
-        text: Text = (
-            Strong(say("cover.without_protection")),
-            say(
-                "cover.the_same_training_as_for",
-                name=mechanism.name,
-                proof=proof(report, best),
-                name_2=best.game.name,
-                attack=best.attack,
-                comparison=comparison,
-            ),
-        )
+        rate, other_rate = _rate(mechanism, best.game.name), _rate(head.mechanism, best.game.name)
+        comparison = ""
+        if rate is not None and other_rate is not None:
+            names = {"name": mechanism.name, "name_2": head.mechanism.name}
+            comparison = say("cover.at_1_false_positives_the", sides=rate, sides_2=other_rate, **names)
+        evidence = {"proof": proof(report, best), "attack": best.attack, "comparison": comparison}
+        text = say("cover.the_same_training_as_for", name=mechanism.name, name_2=best.game.name, **evidence)
         if read_epsilon(best.bound) > 0:
-            blocks.append(Paragraph(text=text))
+            blocks.append(Paragraph(text=(Strong(say("cover.without_protection")), text)))
     return tuple(blocks)
 
 
@@ -339,25 +291,14 @@ def identity(report: AuditReport) -> Table:
     rows: list[tuple[Text, ...]] = [(words.get(report.kind, report.kind), report.model)]
     if report.data is not None:
         data = report.data
-        sizes = [
-            f"{count(n)} {word}"
-            for n, word in ((data.train, say("cover.train")), (data.pool, say("cover.pool")), (data.test, say("cover.test")))
-            if n
-        ]
-        rows.append(
-            (
-                say("cover.data"),
-                say("cover.data_of", name=data.name, source=data.source, sizes=say("separator.words").join(sizes)),
-            )
-        )
+        parts = {"cover.train": data.train, "cover.pool": data.pool, "cover.test": data.test}
+        sizes = say("separator.words").join(f"{count(size)} {say(key)}" for key, size in parts.items() if size)
+        rows.append((say("cover.data"), say("cover.data_of", name=data.name, source=data.source, sizes=sizes)))
     start = report.created.replace("T", " ").replace("Z", " UTC")
-    rows.append(
-        (say("cover.report"), (Mono(report.id), say("cover.started_audit", start=start, version=report.provenance.version)))
-    )
-    rows += _engagement(report)
-    return Table(
-        caption="", columns=(Column(title=say("cover.subject"), share=0.26), Column(title="", share=0.74)), rows=tuple(rows)
-    )
+    started = say("cover.started_audit", start=start, version=report.provenance.version)
+    rows += [(say("cover.report"), (Mono(report.id), started)), *_engagement(report)]
+    columns = (*layout("cover.subject:0.26"), Column(title="", share=0.74))
+    return Table(caption="", columns=columns, rows=tuple(rows))
 
 
 def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:

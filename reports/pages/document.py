@@ -1,7 +1,6 @@
 """The pages of a report in their order: `AuditReport` in, `Section` values out. What is absent is printed as missing."""
 
 from audit.core.results import AuditReport, Check, Status
-from audit.core.rounding import decimals
 from reports import answer, headline, parties
 from reports.figures import _ledger, _parties
 from reports.formats import figures
@@ -15,6 +14,7 @@ from reports.words import named
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count
 from reports.words.phrases import figure_block, join_words, list_names, or_missing, sentence
+from reports.words.report_cache import in_own_decimals
 
 # The page on who can learn what: every party of every training that is not the same to all, in one table and one figure.
 RULES = ("central", "sum", "dropout", "final", "unit")
@@ -41,13 +41,9 @@ LIMITATIONS = ("game", "unit", "delta", "machine")
 NEVER_SAYS = ("claim", "law", "attacks", "average")
 
 
+@in_own_decimals
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
-    with decimals(report.places):
-        return _sections(report)
-
-
-def _sections(report: AuditReport) -> tuple[Section, ...]:
     if report.table is not None:
         pages = synthetic.sections(report, report.table)
         return (*pages, terms.section(pages))

@@ -1,20 +1,16 @@
 """The label: claim, answer, verdicts and the sentence to quote on one page, and the same as Markdown for a model card."""
 
 from audit.core.results import AuditReport
-from audit.core.rounding import decimals
 from reports import headline
 from reports.pages import cover, verdict
-from reports.pages.blocks import Block, Mark, Mono, Numbers, Quote, Section, Strong, Text
+from reports.pages.blocks import Block, Numbers, Quote, Section, Text, pieces
 from reports.words.language import say
+from reports.words.report_cache import in_own_decimals
 
 
+@in_own_decimals
 def pages(report: AuditReport) -> tuple[Section, ...]:
     """The label as a page."""
-    with decimals(report.places):
-        return _pages(report)
-
-
-def _pages(report: AuditReport) -> tuple[Section, ...]:
     head = headline.headline(report)
     blocks: tuple[Block, ...] = (
         verdict.verdict(report),
@@ -26,13 +22,9 @@ def _pages(report: AuditReport) -> tuple[Section, ...]:
     return (Section(title="", blocks=blocks),)
 
 
+@in_own_decimals
 def card(report: AuditReport) -> str:
     """The label as a section of a model card, in Markdown; no name of a user's can become markup."""
-    with decimals(report.places):
-        return _card(report)
-
-
-def _card(report: AuditReport) -> str:
     head = headline.headline(report)
     answer = verdict.verdict(report)
     facts = verdict.facts(report, head, cover.claim(report, head))
@@ -50,12 +42,7 @@ def _card(report: AuditReport) -> str:
 
 def _plain(text: Text) -> str:
     """Text without its styles, with every character that Markdown or HTML could read as markup taken from it."""
-    pieces = text if isinstance(text, tuple) else (text,)
-    full = "".join(piece if isinstance(piece, str) else _inner(piece) for piece in pieces)
+    full = "".join(piece if isinstance(piece, str) else piece.text for piece in pieces(text))
     for sign in "\\`*_{}[]<>#|!$":
         full = full.replace(sign, f"\\{sign}")
     return " ".join(full.split("\n"))
-
-
-def _inner(piece: Mono | Strong | Mark) -> str:
-    return piece.text

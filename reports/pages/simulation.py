@@ -6,7 +6,7 @@ from audit.core.claims import OUTSIDE, Certificate, Detectable
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from reports.outliers import tail
-from reports.pages.blocks import Block, Missing, Paragraph, Piece, Strong
+from reports.pages.blocks import Block, Missing, Paragraph, Strong
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import at_most, count, percent, up
@@ -18,7 +18,7 @@ def blocks(game: GameResult) -> list[Block]:
     if game.game.inclusion is not Inclusion.COINS or not game.bounds:
         return []
     return [
-        Paragraph(text=(Strong(say("simulated.what_it_would_have_caught")), *_detectable(game.detectable)))
+        Paragraph(text=(Strong(say("simulated.what_it_would_have_caught")), _detectable(game.detectable)))
         if game.detectable
         else Missing(what=say("simulated.what_this_game_would_have")),
         Paragraph(text=(Strong(say("simulated.how_often_it_is_wrong")), _wrong(game.certificates)))
@@ -27,50 +27,35 @@ def blocks(game: GameResult) -> list[Block]:
     ]
 
 
-def _detectable(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
+def _detectable(detectables: tuple[Detectable, ...]) -> str:
     powers, draws = {detectable.power for detectable in detectables}, min(detectable.draws for detectable in detectables)
     chance = percent(min(powers), 0)
     parts = say("separator.clauses").join(_detectable_text(detectable) for detectable in detectables)
     error = math.ceil(200 * math.sqrt(min(powers) * (1 - min(powers)) / draws))  # two standard errors
-    return (say("simulated.with_probability_the_bounds_of", chance=chance, parts=parts, draws=draws, error=error),)
+    return say("simulated.with_probability_the_bounds_of", chance=chance, parts=parts, draws=draws, error=error)
 
 
 def _detectable_text(detectable: Detectable) -> str:
     inside = say("inside.family", family=named.family(detectable.family)) if detectable.family else ""
-    over = (
-        say("simulated.against", at_most=at_most(detectable.claim))
-        if detectable.claim > 0
-        else say("simulated.for_the_proof_of_any")
-    )
-    if math.isinf(detectable.epsilon):
-        return say("simulated.by_nothing_at_all", estimator=detectable.estimator, inside=inside, over=over)
-    return say("simulated.by", up=up(detectable.epsilon), estimator=detectable.estimator, inside=inside, over=over)
+    claimed = detectable.claim > 0
+    over = say("simulated.against", at_most=at_most(detectable.claim)) if claimed else say("simulated.for_the_proof_of_any")
+    key = "simulated.by_nothing_at_all" if math.isinf(detectable.epsilon) else "simulated.by"
+    return say(key, up=up(detectable.epsilon), estimator=detectable.estimator, inside=inside, over=over)
 
 
 def _wrong(certificates: tuple[Certificate, ...]) -> str:
-    rates = join_words(
-        [
-            say(
-                "simulated.of_simulated_audits_of_to",
-                count=count(certificate.wrong),
-                count_2=count(certificate.repetitions),
-                law=_law(certificate),
-                percent=percent(certificate.lower, 1),
-                percent_2=percent(_tested_upper(certificate), 1),
-                searched=_search_limit(certificate),
-            )
-            for certificate in certificates
-        ]
-    )
-    nominal = (
-        join_words([f"{percent(certificate.nominal, 1)}" for certificate in certificates])
-        if len({certificate.nominal for certificate in certificates}) > 1
-        else None
-    )
-    limit = nominal or percent(certificates[0].nominal, 1)
+    rates = []
+    for certificate in certificates:
+        counts = {"count": count(certificate.wrong), "count_2": count(certificate.repetitions)}
+        limits = {"percent": percent(certificate.lower), "percent_2": percent(_tested_upper(certificate))}
+        limits["searched"] = _search_limit(certificate)
+        rates.append(say("simulated.of_simulated_audits_of_to", law=_law(certificate), **counts, **limits))
+    several = len({certificate.nominal for certificate in certificates}) > 1
+    nominals = [percent(certificate.nominal) for certificate in certificates]
+    limit = join_words(nominals) if several else nominals[0]
     excess = "" if all(certificate.kept for certificate in certificates) else say("simulated.that_is_more_often_than")
     explanation = say("simulated.few_are_searched") if any(map(_search_limit, certificates)) else ""
-    return sentence(say("simulated.the_largest_bound_of_this", rates=rates, limit=limit)) + explanation + excess
+    return sentence(say("simulated.the_largest_bound_of_this", rates=join_words(rates), limit=limit)) + explanation + excess
 
 
 def _tested_upper(certificate: Certificate) -> float:

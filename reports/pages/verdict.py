@@ -1,5 +1,6 @@
 """The answer of the first page in words, and the facts that it is on."""
 
+import itertools
 import math
 import re
 
@@ -70,15 +71,11 @@ def word(item: Answer) -> str:
 
 def _views(further: tuple[Answer, ...]) -> str:
     """Return the answers of many views in a clause each."""
-    clauses = [
-        say(
-            "answer.view",
-            name=item.mechanism.name if item.mechanism.training else named.level(item.access),
-            strength=word(item),
-            proof=say("answer.view_proof", epsilon=down(item.epsilon)) if item.epsilon >= LEAST_PRINTED else "",
-        )
-        for item in further
-    ]
+    clauses = []
+    for item in further:
+        name = item.mechanism.name if item.mechanism.training else named.level(item.access)
+        proven = say("answer.view_proof", epsilon=down(item.epsilon)) if item.epsilon >= LEAST_PRINTED else ""
+        clauses.append(say("answer.view", name=name, strength=word(item), proof=proven))
     return say("separator.clauses").join(clauses) + say("separator.end")
 
 
@@ -214,12 +211,8 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
     needs = stronger_audit(report)
     items += [(say("fact.stronger"), needs)] if needs else []
     if report.notes:
-        pieces = [
-            piece
-            for i, note in enumerate(report.notes, start=1)
-            for piece in (Strong(f"{i}. "), f"{note}{say('separator.space')}")
-        ]
-        items.append((say("fact.notes"), tuple(pieces)))
+        pieces = ((Strong(f"{place}. "), f"{note}{say('separator.space')}") for place, note in enumerate(report.notes, start=1))
+        items.append((say("fact.notes"), tuple(itertools.chain.from_iterable(pieces))))
     return Facts(items=tuple(items))
 
 
@@ -230,15 +223,9 @@ def policy(report: AuditReport) -> Text:
     failures = [gate for gate in report.policy if not gate.met]
     word = Strong(say("policy.not_met" if failures else "policy.met"))
     lines = [say("policy.gates", met=len(report.policy) - len(failures), all=len(report.policy))]
-    lines += [
-        say(
-            "policy.missed",
-            gate=named.gate(gate.gate),
-            limit=significant(gate.limit),
-            found=say("policy.no_figure") if gate.found is None else significant(gate.found),
-        )
-        for gate in failures
-    ]
+    for gate in failures:
+        found = say("policy.no_figure") if gate.found is None else significant(gate.found)
+        lines.append(say("policy.missed", gate=named.gate(gate.gate), limit=significant(gate.limit), found=found))
     return (word, say("separator.sentences"), join_sentences(lines))
 
 
@@ -275,14 +262,8 @@ def stronger_audit(report: AuditReport) -> str:
         return ""
     lines = []
     if requirement.needed:
-        lines.append(
-            say(
-                "stronger.coins",
-                epsilon=up(requirement.epsilon),
-                needed=count(requirement.needed),
-                coins=count(requirement.coins),
-            )
-        )
+        coins = {"needed": count(requirement.needed), "coins": count(requirement.coins)}
+        lines.append(say("stronger.coins", epsilon=up(requirement.epsilon), **coins))
     lines.append(say("stronger.records", more=count(answer.HALF * requirement.records), records=count(requirement.records)))
     if requirement.references is not None and requirement.references < answer.ENOUGH_RECORDS:
         key = "stronger.references" if requirement.references else "stronger.no_references"

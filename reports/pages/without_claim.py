@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from audit.core.game_results import GuessResult
+from audit.core.game_results import AttackResult
 from audit.core.lower_bounds import FamilyBound, LowerBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport
 from reports import headline
@@ -18,9 +18,7 @@ from reports.words.phrases import join_sentences
 
 def reason(report: AuditReport) -> str:
     """Return why the cover has no verdict."""
-    if headline.has_coins(report):
-        return say("unclaimed.nobody_stated_an_so_nothing")
-    return say("unclaimed.the_figures_say_how_well")
+    return say("unclaimed.nobody_stated_an_so_nothing" if headline.has_coins(report) else "unclaimed.the_figures_say_how_well")
 
 
 def sentence(report: AuditReport, lead: Answer | None) -> str:
@@ -43,54 +41,34 @@ def numbers(report: AuditReport, lead: Answer | None) -> tuple[Number, ...]:
 
 def _rate_card(lead: Answer | None) -> Number:
     if lead is not None and lead.attack.guesses is not None:
-        return _guess_card(lead.attack.scorer, lead.attack.guesses)
+        result = lead.attack.guesses
+        figures = (result.right / result.secrets, result.lower, result.upper, result.baseline)
+        return _share_card(say("unclaimed.secrets_named"), lead.attack, figures, result.secrets)
     if lead is None or lead.rate is None:
         return Number(
-            label=say("unclaimed.members_found"),
-            value=say("word.none"),
-            detail=say("unclaimed.no_rate_is_measured_well"),
-            tone=Tone.MEASURED,
+            say("unclaimed.members_found"), say("word.none"), say("unclaimed.no_rate_is_measured_well"), Tone.MEASURED
         )
-    size = lead.attack.roc.members
-    return Number(
-        label=say("unclaimed.members_found_at_fpr", target=verdict.false_positives(lead.rate.fpr, lead.attack.roc.nonmembers)),
-        value=rate(lead.rate.tpr, size),
-        detail=say(
-            "unclaimed.interval_to_attack",
-            low=rate(lead.rate.lower, size, "down"),
-            high=rate(lead.rate.upper, size, "up"),
-            attack=lead.attack.scorer,
-            chance=rate(lead.rate.fpr, size),
-        ),
-        tone=Tone.MEASURED,
-    )
+    target = verdict.false_positives(lead.rate.fpr, lead.attack.roc.nonmembers)
+    figures = (lead.rate.tpr, lead.rate.lower, lead.rate.upper, lead.rate.fpr)
+    return _share_card(say("unclaimed.members_found_at_fpr", target=target), lead.attack, figures, lead.attack.roc.members)
 
 
-def _guess_card(attack: str, guesses: GuessResult) -> Number:
-    return Number(
-        label=say("unclaimed.secrets_named"),
-        value=rate(guesses.right / guesses.secrets, guesses.secrets),
-        detail=say(
-            "unclaimed.interval_to_attack",
-            low=rate(guesses.lower, guesses.secrets, "down"),
-            high=rate(guesses.upper, guesses.secrets, "up"),
-            attack=attack,
-            chance=rate(guesses.baseline, guesses.secrets),
-        ),
-        tone=Tone.MEASURED,
-    )
+def _share_card(label: str, attack: AttackResult, figures: tuple[float, float, float, float], size: int) -> Number:
+    """A share of `size` records with its limits, beside what chance gives."""
+    share, lower, upper, chance = figures
+    limits = {"low": rate(lower, size, "down"), "high": rate(upper, size, "up"), "chance": rate(chance, size)}
+    detail = say("unclaimed.interval_to_attack", attack=attack.scorer, **limits)
+    return Number(label, rate(share, size), detail, Tone.MEASURED)
 
 
 def _area_card(lead: Answer | None) -> Number:
     if lead is None:
-        return Number(
-            label=say("unclaimed.auc"), value=say("word.none"), detail=say("unclaimed.no_attack_was_run"), tone=Tone.MEASURED
-        )
+        return Number(say("unclaimed.auc"), say("word.none"), say("unclaimed.no_attack_was_run"), Tone.MEASURED)
     attack, detail = lead.attack, lead.attack.scorer
     if attack.auc_lower is not None and attack.auc_upper is not None:
         ends = {"down": down(attack.auc_lower, 3), "up": up(attack.auc_upper, 3)}
         detail = say("unclaimed.interval_to_0_5_is", **ends, scorer=attack.scorer)
-    return Number(label=say("unclaimed.auc"), value=area(attack), detail=detail, tone=Tone.MEASURED)
+    return Number(say("unclaimed.auc"), area(attack), detail, Tone.MEASURED)
 
 
 def _bound_card(report: AuditReport, lead: Answer | None) -> Number:
@@ -98,7 +76,7 @@ def _bound_card(report: AuditReport, lead: Answer | None) -> Number:
     if place is None:
         split = not headline.has_coins(report)
         detail = say("unclaimed.a_split_of_the_data") if split else say("unclaimed.no_bound_was_computed")
-        return Number(label=say("unclaimed.proven"), value=say("word.none"), detail=detail, tone=Tone.CHANCE)
+        return Number(say("unclaimed.proven"), say("word.none"), detail, Tone.CHANCE)
     at = say("unclaimed.confidence", at_delta=at_delta(report.delta), confidence=confidence(report.confidence))
     detail = say("unclaimed.ceiling_attack", at=at, down=down(read_ceiling(place.bound)), attack=place.attack)
     value = down(read_epsilon(place.bound))
@@ -111,4 +89,4 @@ def _bound_card(report: AuditReport, lead: Answer | None) -> Number:
             label, tone = say("cover.inside_a_family_at_least"), Tone.MEASURED
         case LowerBound():
             label, tone = say("cover.proven_at_least"), Tone.MEASURED
-    return Number(label=label, value=value, detail=detail, tone=tone)
+    return Number(label, value, detail, tone)

@@ -51,14 +51,10 @@ def bounds(game: GameResult, void: bool) -> Table:
             "game_table.assumes:1.4 game_table.ended_on:1"
         ),
     )
-    indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
-    return Table(
-        caption=(say("game_table.void_of_each_attack_and") if void else say("game_table.proven_of_each_attack_and"))
-        + say("game_table.searched_means", alone=alone if len(levels) == 1 else ""),
-        columns=tuple(columns[i] for i in indices),
-        rows=tuple(tuple(row[i] for i in indices) for row in rows),
-        small=True,
-    )
+    caption = say("game_table.void_of_each_attack_and") if void else say("game_table.proven_of_each_attack_and")
+    caption += say("game_table.searched_means", alone=alone if len(levels) == 1 else "")
+    table = Table(caption=caption, columns=columns, rows=rows, small=True)
+    return table.only([i for i in range(len(columns)) if i != LEVEL or len(levels) > 1])
 
 
 def estimates(game: GameResult) -> Table | None:
@@ -103,28 +99,16 @@ def rates(game: GameResult, with_claim: bool) -> Table:
         "game_table.attack >FPR:0.5 >TPR:0.75 >game_table.interval:1.1 >unclaimed.members_found:1 "
         ">game_table.false_positives:1 >game_table.allowed:0.6"
     )
-    last = None if with_claim else -1  # "allowed" is the last column
-    return Table(
-        caption=say(
-            "game_table.share_of_members_found_at", confidence=confidence(min(attack.roc.confidence for attack in game.attacks))
-        )
-        + (say("game_table.allowed_the_most_that_the") if with_claim else ""),
-        columns=columns[:last],
-        rows=tuple(row[:last] for row in rows),
-        small=True,
-    )
+    level = min(attack.roc.confidence for attack in game.attacks)
+    caption = say("game_table.share_of_members_found_at", confidence=confidence(level))
+    caption += say("game_table.allowed_the_most_that_the") if with_claim else ""
+    table = Table(caption=caption, columns=columns, rows=tuple(rows), small=True)
+    return table if with_claim else table.only(range(len(columns) - 1))  # "allowed" is the last column
 
 
 def overall(game: GameResult) -> Table:
     """AUC of each attack, for games without bounds."""
-    rows = tuple(
-        (
-            Mono(attack.scorer),
-            area(attack),
-            _interval(attack),
-        )
-        for attack in game.attacks
-    )
+    rows = tuple((Mono(attack.scorer), area(attack), _interval(attack)) for attack in game.attacks)
     return Table(
         caption=say("game_table.area_under_the_roc_of"),
         columns=layout("game_table.attack >AUC:1 >game_table.interval:1"),
@@ -160,13 +144,8 @@ def records(stand_out: outliers.Outliers) -> Table:
         for record, above in stand_out.records
     )
     columns = layout("game_table.record game_table.label >game_table.score >game_table.nonmembers_as_high")
-    indices = [i for i in range(len(columns)) if any(row[i] != "" for row in rows)]
-    return Table(
-        caption=say("game_table.members_whose_scores_stand_out"),
-        columns=tuple(columns[i] for i in indices),
-        rows=tuple(tuple(row[i] for i in indices) for row in rows),
-        small=True,
-    )
+    table = Table(caption=say("game_table.members_whose_scores_stand_out"), columns=columns, rows=rows, small=True)
+    return table.only([i for i in range(len(columns)) if any(row[i] != "" for row in rows)])
 
 
 def groups(game: GameResult) -> Table:
@@ -194,16 +173,12 @@ def groups(game: GameResult) -> Table:
         ),
         Column(title=""),
     )
-    indices = [i for i in range(len(columns)) if any(row[i] not in ("", not_measured()) for row in rows)]
     warning = say("game_table.rough_fewer_than_members_or", SMALL_SIDE=SMALL_SIDE) if any(row[-1] for row in rows) else ""
-    return Table(
-        caption=say("game_table.every_group_with_its_counts", percent=percent(game.attacks[0].roc.confidence, 0))
-        + (say("game_table.over_models_mean_standard_deviation") if spreads else "")
-        + say("game_table.own_label_how_often_the", warning=warning),
-        columns=tuple(columns[i] for i in indices),
-        rows=tuple(tuple(row[i] for i in indices) for row in rows),
-        small=True,
-    )
+    caption = say("game_table.every_group_with_its_counts", percent=percent(game.attacks[0].roc.confidence, 0))
+    caption += say("game_table.over_models_mean_standard_deviation") if spreads else ""
+    caption += say("game_table.own_label_how_often_the", warning=warning)
+    table = Table(caption=caption, columns=columns, rows=rows, small=True)
+    return table.only([i for i in range(len(columns)) if any(row[i] not in ("", not_measured()) for row in rows)])
 
 
 def _name(group: GroupSpread) -> str:

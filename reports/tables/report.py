@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
-from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
+from audit.core.lower_bounds import ReportedBound, VoidBound, largest_bound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, layout, name_column
@@ -12,16 +12,8 @@ from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
 
-MOST_RECORDS = 20
-SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
-
-
-def _figures(bound: ReportedBound) -> tuple[float, float]:
-    return read_epsilon(bound), read_ceiling(bound)
-
 
 def bound_cell(bound: ReportedBound | None) -> str:
-    """A bound with its ceiling, its family and whether it is void."""
     """Return a bound before its ceiling and with its family, called void if nothing can be concluded about its training."""
     if bound is None:
         return say("word.none")
@@ -36,22 +28,14 @@ def overview(report: AuditReport) -> Table:
     for mechanism in headline.by_gravity(report):
         claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
         for game in mechanism.games:
-            free, inside = (
-                max(
-                    (b for b in game.bounds if (b.family is None) is kind),
-                    key=lambda b: (read_epsilon(b), read_ceiling(b)),
-                    default=None,
-                )
-                for kind in (True, False)
-            )
             best_rate = headline.rate_at(game, 0.01)
             rows.append(
                 (
                     Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else say("word.none"),
-                    bound_cell(free),
-                    bound_cell(inside),
+                    bound_cell(largest_bound(bound for bound in game.bounds if bound.family is None)),
+                    bound_cell(largest_bound(bound for bound in game.bounds if bound.family is not None)),
                     percent(best_rate[1].tpr) if best_rate else not_measured(),
                 )
             )
@@ -82,28 +66,17 @@ def claims(mechanism: MechanismResult) -> Table:
         for claim in mechanism.claims
     )
     columns = layout("table.source:1 >ε >δ table.asserted_mechanism:1 table.remarks:1.2 table.verdict")
-    indices = [i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1]
-    return Table(
-        caption=say("table.what_is_claimed_for_each", name=mechanism.name),
-        columns=tuple(columns[i] for i in indices),
-        rows=tuple(tuple(row[i] for i in indices) for row in rows),
-        small=True,
-    )
+    table = Table(caption=say("table.what_is_claimed_for_each", name=mechanism.name), columns=columns, rows=rows, small=True)
+    return table.only([i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1])
 
 
 def parameters(mechanism: Event) -> tuple[tuple[Text, ...], ...]:
     """The parameters of a mechanism as rows of two."""
     rate = sample_rate(mechanism)
-    rate_row = (
-        ()
-        if rate is None
-        else (
-            (
-                say("table.sample_rate"),
-                say("table.per_and_step", significant=significant(rate), record=named.protected_unit(unit(mechanism))),
-            ),
-        )
-    )
+    rate_row: tuple[tuple[Text, ...], ...] = ()
+    if rate is not None:
+        words = say("table.per_and_step", significant=significant(rate), record=named.protected_unit(unit(mechanism)))
+        rate_row = ((say("table.sample_rate"), words),)
     noisy = noisy_steps(mechanism)
     if noisy is not None:
         return (

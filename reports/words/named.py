@@ -22,18 +22,8 @@ _STATUS_TONES = {Status.CHECKED: Tone.GOOD, Status.DECLARED: Tone.OPEN, Status.G
 _COVERAGE_TONES = {"run": Tone.GOOD, "partly": Tone.OPEN, "not run": Tone.BAD}
 # of the glossary; each has a term, a meaning and the words by which a page uses it
 TERMS = (
-    "accountant",
-    "adjacency",
-    "canary",
-    "ceiling",
-    "confidence",
-    "delta",
-    "dp_sgd",
-    "epsilon",
-    "fpr",
-    "membership_inference",
-    "negative_control",
-    "tpr",
+    *("accountant", "adjacency", "canary", "ceiling", "confidence", "delta", "dp_sgd", "epsilon", "fpr"),
+    *("membership_inference", "negative_control", "tpr"),
 )
 
 
@@ -128,11 +118,6 @@ def utility_basis(kind: str) -> str:
     return say("utility.of_run" if kind == "run" else "utility.of_records")
 
 
-def glossary() -> tuple[tuple[str, str], ...]:
-    """Every term with its meaning."""
-    return tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in TERMS)
-
-
 def game(rules: Game) -> str:
     """The rules of a game in plain sentences.
 
@@ -169,7 +154,7 @@ def _describe_secret_game(rules: Game) -> str:
     return say(
         "game.one_secret" if rules.canaries == 1 else "game.secrets",
         runs=_runs(rules),
-        **({} if rules.canaries == 1 else {"canaries": count(rules.canaries)}),
+        canaries=count(rules.canaries),
         kind=recorded(rules.canary or rules.secret),
         choices=count(rules.choices),
         sees=say("game.secrets_see_steps") if steps else say("game.secrets_see", what=sees(rules.access)),

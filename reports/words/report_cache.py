@@ -6,10 +6,22 @@ from functools import wraps
 from typing import TypeVar
 
 from audit.core.results import AuditReport
+from audit.core.rounding import decimals
 from reports.words.language import current
 
 Value = TypeVar("Value")
 MOST_RESULTS = 4
+
+
+def in_own_decimals(function: Callable[[AuditReport], Value]) -> Callable[[AuditReport], Value]:
+    """Return the function with figures cut to as many decimals as the report needs."""
+
+    @wraps(function)
+    def call(report: AuditReport) -> Value:
+        with decimals(report.places):
+            return function(report)
+
+    return call
 
 
 def once_per_report(function: Callable[[AuditReport], Value]) -> Callable[[AuditReport], Value]:
