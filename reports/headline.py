@@ -171,7 +171,7 @@ def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | No
 
 def has_coins(report: AuditReport) -> bool:
     """True if some game decided membership by recorded coins."""
-    return any(game.game.inclusion is Inclusion.COINS for mechanism in report.mechanisms for game in mechanism.games)
+    return any(game.game.inclusion is Inclusion.COINS for game in report.games)
 
 
 def allowed_tpr(fpr: float, epsilon: float, delta: float) -> float:

@@ -146,5 +146,5 @@ app = typer.Typer(help="Compute epsilon, delta, noise or steps by several accoun
 
 for command in (accountant_costs.epsilon, accountant_costs.delta, noise, steps, possible):
     app.command()(command)
-for command in (accountant_check.check, accountant_check.fuzz):
-    app.command()(command)
+for battery in (accountant_check.check, accountant_check.fuzz):
+    app.command()(battery)

@@ -12,22 +12,22 @@ from audit.cli.printing import AsJson
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
-Folder = Annotated[
-    Path,
-    typer.Argument(help="Folder of a trained adapter (adapter_config.json, adapter_model.safetensors) or of whole weights."),
-]
-Base = Annotated[Path, typer.Option(help="Folder of the model before training: config.json and safetensors.")]
-Tokenizer = Annotated[str, typer.Option(help="Folder with tokenizer.json, or bytes. Default: that of FOLDER or of --base.")]
-
-Device = Annotated[str, typer.Option(help="Device to compute on: cpu, cuda or cuda:1. One model is in its memory at a time.")]
-
 
 def adapter(
-    folder: Folder,
-    base: Base,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of a trained adapter (adapter_config.json, adapter_model.safetensors) or of whole weights."
+        ),
+    ],
+    base: Annotated[Path, typer.Option(help="Folder of the model before training: config.json and safetensors.")],
     canaries: options.Canaries,
-    tokenizer: Tokenizer = "",
-    device: Device = "cpu",
+    tokenizer: Annotated[
+        str, typer.Option(help="Folder with tokenizer.json, or bytes. Default: that of FOLDER or of --base.")
+    ] = "",
+    device: Annotated[
+        str, typer.Option(help="Device to compute on: cpu, cuda or cuda:1. One model is in its memory at a time.")
+    ] = "cpu",
     commitment: options.Commitment = "",
     coins: options.Coins = False,
     whole_texts: options.Texts = False,

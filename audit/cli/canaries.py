@@ -10,26 +10,22 @@ import typer
 from audit.cli.printing import AsJson, print_result
 
 app = typer.Typer(help="Write canaries for third-party trainings and servers.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")]
-Count = Annotated[int, typer.Option(min=2, help="Canaries, each planted by a fair coin.")]
-Secret = Annotated[str, typer.Option(help="What the secrets look like: digits, phone, email, card or identity.")]
-Form = Annotated[str, typer.Option(help="text; or chat: the sentence is asked and the secret is the answer.")]
-System = Annotated[str, typer.Option(help="System prompt before each canary.")]
-Document = Annotated[Path | None, typer.Option(help="File with a text before each question, as retrieval puts there.")]
-Place = Annotated[
-    str, typer.Option(help="Place of included canaries: training, or the system_prompt or documents of a served application.")
-]
 
 
 @app.command("new")
 def new(
-    folder: Folder,
-    count: Count = 200,
-    secret: Secret = "digits",
-    form: Form = "text",
-    system: System = "",
-    document: Document = None,
-    place: Place = "training",
+    folder: Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")],
+    count: Annotated[int, typer.Option(min=2, help="Canaries, each planted by a fair coin.")] = 200,
+    secret: Annotated[str, typer.Option(help="What the secrets look like: digits, phone, email, card or identity.")] = "digits",
+    form: Annotated[str, typer.Option(help="text; or chat: the sentence is asked and the secret is the answer.")] = "text",
+    system: Annotated[str, typer.Option(help="System prompt before each canary.")] = "",
+    document: Annotated[
+        Path | None, typer.Option(help="File with a text before each question, as retrieval puts there.")
+    ] = None,
+    place: Annotated[
+        str,
+        typer.Option(help="Place of included canaries: training, or the system_prompt or documents of a served application."),
+    ] = "training",
     as_json: AsJson = False,
 ) -> int:
     """Write canaries and coins that are drawn now, with what is to be planted, and print the commitment to publish."""

@@ -72,7 +72,7 @@ def finish(
         files, failures = reports.attempt(report, (*formats, "json") if "json" not in formats else formats)
         run_folder = store.write_outputs(folder, {**files, **(extra_files or {})})
     code = verdict.exit_code(report.outcome, all(gate.met for gate in report.policy))
-    games = [game for result in report.mechanisms for game in result.games]
+    games = report.games
     values = {
         **output.digest(report),
         "attacks": [_attack(attack) for game in games for attack in game.attacks],
@@ -82,14 +82,14 @@ def finish(
         "folder": None if run_folder is None else str(run_folder),
     }
     with decimals(report.places):
-        lines = _lines(report, games, run_folder)
+        lines = _lines(report, run_folder)
     print_result(as_json, values, *lines)
     if run_folder is not None:
         reports.refuse_incomplete(failures, run_folder)
     return code
 
 
-def _lines(report: AuditReport, games: Sequence[GameResult], folder: Path | None) -> list[str]:
+def _lines(report: AuditReport, folder: Path | None) -> list[str]:
     text = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     text += [f"  {remark}" for remark in report.remarks]
     for result in report.mechanisms:
@@ -99,7 +99,7 @@ def _lines(report: AuditReport, games: Sequence[GameResult], folder: Path | None
             for check in result.checks
             if check.code == "game" and check.status is Status.DECLARED
         ]
-    for attack in (attack for game in games for attack in game.attacks):
+    for attack in (attack for game in report.games for attack in game.attacks):
         rates = [
             f"TPR {_percent(point.tpr)} at FPR {point.target_fpr:g} "
             f"({_percent(point.lower, 'down')} to {_percent(point.upper, 'up')})"
@@ -116,7 +116,7 @@ def _lines(report: AuditReport, games: Sequence[GameResult], folder: Path | None
             control = attack.control
             word = "passed" if control.passed else "FAILED"
             text.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
-    text += [line for game in games for line in _simulation_lines(game)]
+    text += [line for game in report.games for line in _simulation_lines(game)]
     text += output.gate_lines(report)
     return [*text, *([f"report: {output.document(folder)}"] if folder is not None else [])]
 

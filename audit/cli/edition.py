@@ -90,7 +90,7 @@ def _scored_games(report: AuditReport, path: Path) -> dict[Place, ScoredGame]:
     from audit.data.source import read_bytes
     from audit.experiment.external.editions import ScoredGame
 
-    if not any(game.attacks for result in report.mechanisms for game in result.games):
+    if not any(game.attacks for game in report.games):
         return {}  # its table of scores has no row, which is no damage
     purpose = "scores of the run, from which its external edition is computed"
     table = read_table(read_bytes(path, purpose), path)

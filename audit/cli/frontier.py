@@ -13,22 +13,20 @@ from audit.cli.plan import ConfigName
 from audit.cli.printing import AsJson, print_result
 from audit.core.errors import ConfigError
 
-Noise = Annotated[str, typer.Option(help="Noise multipliers with commas between them, such as 0.5,1,2,4.")]
-MechanismName = Annotated[str | None, typer.Option(help="Mechanism of the config that is varied. Default: the one with noise.")]
-Tuning = Annotated[
-    float | None, typer.Option(help="Expected number of trainings of which the best is released. Default: the multipliers'.")
-]
-FrontierOutput = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder for table, figure and the run. Default: none is written.")
-]
-
 
 def frontier(
     config: ConfigName,
-    noise: Noise,
-    mechanism: MechanismName = None,
-    tuning: Tuning = None,
-    output: FrontierOutput = None,
+    noise: Annotated[str, typer.Option(help="Noise multipliers with commas between them, such as 0.5,1,2,4.")],
+    mechanism: Annotated[
+        str | None, typer.Option(help="Mechanism of the config that is varied. Default: the one with noise.")
+    ] = None,
+    tuning: Annotated[
+        float | None,
+        typer.Option(help="Expected number of trainings of which the best is released. Default: the multipliers'."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for table, figure and the run. Default: none is written.")
+    ] = None,
     resume: options.Resume = False,
     as_json: AsJson = False,
 ) -> int:

@@ -103,8 +103,7 @@ def gate_lines(report: AuditReport) -> list[str]:
 def _unmeasured(report: AuditReport, gate: GateResult) -> str:
     """Return why there is no figure at a false positive rate that the nonmembers do not resolve; "" if that is not why."""
     rate_text = re.search(r"tpr@([\d.]+)%|tpr_at_(\d+)_percent", gate.gate)
-    attacks = [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
-    count = max((attack.roc.nonmembers for attack in attacks), default=0)
+    count = max((attack.roc.nonmembers for game in report.games for attack in game.attacks), default=0)
     if gate.found is not None or rate_text is None or count == 0:
         return ""
     rate = float(rate_text[1] or rate_text[2]) / 100

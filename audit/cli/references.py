@@ -75,9 +75,9 @@ def read_references(path: Path, kind: str | None, options: ReaderOptions) -> Ref
     from audit.experiment.external.inspection import References
 
     if path.is_dir():
-        included = _arrays(path / MEMBERSHIP, ("included",))["included"]
+        included = _arrays(path / MEMBERSHIP)["included"]
         return References(included=included, models=_models(path, kind, options))
-    arrays = _arrays(path, ("included",))
+    arrays = _arrays(path)
     forms = [form for form in _FORMS if form in arrays]
     if len(forms) != 1:
         raise DataError(f"{path} holds {', '.join(arrays)}; expected included and exactly one of {', '.join(_FORMS)}")
@@ -101,12 +101,11 @@ def _models(folder: Path, kind: str | None, options: ReaderOptions) -> list[Any]
     ]
 
 
-def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+def _arrays(path: Path) -> dict[str, Any]:
     from audit.data.archives import read_npz
     from audit.data.source import read_bytes
 
     arrays: dict[str, Any] = read_npz(read_bytes(path, "references"), path)
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise DataError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(arrays)}")
+    if "included" not in arrays:
+        raise DataError(f"{path} lacks included; it holds {', '.join(arrays)}")
     return arrays

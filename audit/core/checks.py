@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 from audit.core.errors import ConfigError, DataError
 
 
+def _require(holds: bool, value: float, name: str, expected: str) -> float:
+    if not holds:
+        raise ConfigError(f"{name} is {value}; expected {expected}")
+    return value
+
+
 def finite(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` if it is NaN or infinite."""
-    if not math.isfinite(value):
-        raise ConfigError(f"{name} is {value}; expected a finite number")
-    return value
+    return _require(math.isfinite(value), value, name, "a finite number")
 
 
 def positive(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is finite and above zero."""
-    if not math.isfinite(value) or value <= 0:
-        raise ConfigError(f"{name} is {value}; expected a finite number above 0")
-    return value
+    return _require(math.isfinite(value) and value > 0, value, name, "a finite number above 0")
 
 
 def nonnegative(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is finite and at least zero."""
-    if not math.isfinite(value) or value < 0:
-        raise ConfigError(f"{name} is {value}; expected a finite number of at least 0")
-    return value
+    return _require(math.isfinite(value) and value >= 0, value, name, "a finite number of at least 0")
 
 
 def noise(value: float, name: str) -> float:
@@ -44,18 +44,14 @@ def noise(value: float, name: str) -> float:
     >>> noise(0.0, "noise_multiplier")
     0.0
     """
-    nonnegative(value, name)
-    if value > 0 and not 1e-100 <= float(value) <= 1e100:
-        raise ConfigError(f"{name} is {value}; expected 0, or a number from 1e-100 to 1e100")
-    return value
+    has_powers = nonnegative(value, name) == 0 or 1e-100 <= float(value) <= 1e100
+    return _require(has_powers, value, name, "0, or a number from 1e-100 to 1e100")
 
 
 def single(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is 0 or a number above it that float32 can compute with."""
-    nonnegative(value, name)
-    if value > 0 and not 1e-30 <= float(value) <= 1e30:
-        raise ConfigError(f"{name} is {value}; expected a number from 1e-30 to 1e30, which float32 can compute with")
-    return value
+    is_single = nonnegative(value, name) == 0 or 1e-30 <= float(value) <= 1e30
+    return _require(is_single, value, name, "a number from 1e-30 to 1e30, which float32 can compute with")
 
 
 def clipped_noise(clip_norm: float, noise_multiplier: float | None) -> None:
@@ -82,16 +78,12 @@ def confidence(value: float) -> float:
 
 def probability(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is in [0, 1]."""
-    if not 0 <= value <= 1:
-        raise ConfigError(f"{name} is {value}; expected a number in [0, 1]")
-    return value
+    return _require(0 <= value <= 1, value, name, "a number in [0, 1]")
 
 
 def open_probability(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise ConfigError(f"{name} is {value}; expected a number strictly between 0 and 1")
-    return value
+    return _require(0 < value < 1, value, name, "a number strictly between 0 and 1")
 
 
 def count(value: float, name: str, *, minimum: int = 0) -> float:
@@ -100,9 +92,8 @@ def count(value: float, name: str, *, minimum: int = 0) -> float:
     >>> count(1000.0, "steps")
     1000.0
     """
-    if not value >= minimum or not math.isfinite(value) or value != int(value):
-        raise ConfigError(f"{name} is {value}; expected a whole number of at least {minimum}")
-    return value
+    is_count = value >= minimum and math.isfinite(value) and value == int(value)
+    return _require(is_count, value, name, f"a whole number of at least {minimum}")
 
 
 def choice(value: object, name: str, choices: Collection[str]) -> str:

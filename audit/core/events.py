@@ -38,7 +38,8 @@ class Event:
 
     def __post_init__(self) -> None:
         """Raise `ConfigError` for a value that the check of its field refuses."""
-        for name, check in _checks(type(self)):
+        kind: Any = type(self)
+        for name, check in _checks(kind):
             check(getattr(self, name), name)
 
     def __str__(self) -> str:

@@ -193,6 +193,11 @@ class AuditReport:
     table: TableAudit | None = None
 
     @property
+    def games(self) -> list[GameResult]:
+        """Return the games of all trainings."""
+        return [game for result in self.mechanisms for game in result.games]
+
+    @property
     def places(self) -> int:
         """The decimals of its epsilons with which no bound above a claim prints as that claim or below it."""
         return places_apart(

@@ -84,7 +84,7 @@ def external(report: AuditReport, title: str | None = None, epsilon: float | Non
 
 def records(report: AuditReport) -> int:
     """Return how many memberships its games decided, in two digits."""
-    return rounded_count(sum(game.game.canaries * game.game.runs for result in report.mechanisms for game in result.games))
+    return rounded_count(sum(game.game.canaries * game.game.runs for game in report.games))
 
 
 def statement(facts: FigureCount, records: int, epsilon: float | None) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def is_external(report: AuditReport) -> bool:
     """Return True for an external edition: of its title alone, which is the owner's, nothing follows."""
     bare = not (report.config or report.settings or report.config_lines or report.origins or report.provenance.config_sha256)
     has_mark = report.title.endswith(f"({MARK})") and report.id.startswith("PX-") and report.provenance.seed is None
-    records = any(game.records or game.groups for result in report.mechanisms for game in result.games)
+    records = any(game.records or game.groups for game in report.games)
     if not (has_mark and bare and not records):
         return False
     return report.id == f"PX-{hashlib.sha256(without_messages(to_json(replace(report, id='')))).hexdigest()[:8].upper()}"

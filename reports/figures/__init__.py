@@ -81,17 +81,11 @@ def ledger(report: AuditReport) -> Figure:
 
 def _figure(report: AuditReport, kind: str, training: str | None = None, game: str | None = None) -> Figure:
     """The first figure of a kind that speaks of this training and game."""
+    from reports.figures._plots import draw_figure, file_name
+    from reports.formats.figures import planned
     from reports.words.translation import translated
 
     local = translated(report)
-    with decimals(report.places):
-        return _draw(local, kind, training, game)
-
-
-def _draw(local: AuditReport, kind: str, training: str | None, game: str | None) -> Figure:
-    from reports.figures._plots import draw_figure, file_name
-    from reports.formats.figures import planned
-
     plans = planned(local)
     pairs = [(result.name, row.name) for result in local.mechanisms for row in result.games]
     pairs += [(result.name, "") for result in local.mechanisms]
@@ -100,7 +94,8 @@ def _draw(local: AuditReport, kind: str, training: str | None, game: str | None)
     if plan_name is None:
         requested = "".join(f", {word} '{name}'" for word, name in (("training", training), ("game", game)) if name is not None)
         raise ConfigError(f"the report has no figure '{kind}'{requested}; it has: {', '.join(plans) or 'none'}")
-    figure = draw_figure(plans[plan_name].height_mm, plans[plan_name].paint)
+    with decimals(report.places):
+        figure = draw_figure(plans[plan_name].height_mm, plans[plan_name].paint)
     figure.set_label(plans[plan_name].caption)
     return figure
 

@@ -4,7 +4,7 @@ import json
 import math
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
@@ -26,9 +26,7 @@ class DpSgd:
 
     def event(self) -> Event:
         """Return what these fields describe."""
-        return dp_sgd(
-            noise_multiplier=self.noise_multiplier, clip_norm=self.clip_norm, sample_rate=self.sample_rate, steps=self.steps
-        )
+        return dp_sgd(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +72,7 @@ def written_form(event: Event) -> WrittenForm:
     plain = shape(event)[:2] == (Repeated, PoissonSampled) and is_non_private(event)
     # the flat forms have no field for a unit, so any other unit is written as a tree
     if unit(event) == "example" and noisy is not None:
-        return DpSgd(
-            noise_multiplier=noisy.noise_multiplier, clip_norm=noisy.clip_norm, sample_rate=noisy.sample_rate, steps=noisy.steps
-        )
+        return DpSgd(**asdict(noisy))
     if unit(event) == "example" and plain and rate is not None:
         return NonPrivate(sample_rate=rate, steps=steps(event))
     return OtherEvent(words=str(event), tree=json.dumps(encode(event), sort_keys=True))

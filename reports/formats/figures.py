@@ -46,7 +46,7 @@ def drawings(report: AuditReport) -> Mapping[str, Drawing]:
 
 def plans(report: AuditReport) -> Iterator[Plan]:
     """The figures in the order of the pages."""
-    if any(game.bounds for mechanism in report.mechanisms for game in mechanism.games):
+    if any(game.bounds for game in report.games):
         yield _bounds.overview(report)
     if parties.of_report(report):
         yield _parties.plan(report)

@@ -21,17 +21,7 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
 from audit.core.version import __version__
-from reports.formats import _messages, _older_words
-from reports.formats._schema import (
-    INFINITIES,
-    TAG,
-    WrittenForm,
-    element_type,
-    field_types,
-    is_optional,
-    union_members,
-    written_form,
-)
+from reports.formats import _messages, _older_words, _schema
 from reports.words.report_cache import once_per_report
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
@@ -172,11 +162,11 @@ class Json:
 
 
 def _encode(value: Any, kind: Any, location: str) -> Any:
-    members = union_members(kind)
+    members = _schema.union_members(kind)
     if len(members) == 1:
         kind = members[0]
     if isinstance(value, Event):
-        value = written_form(value)
+        value = _schema.written_form(value)
     if value is None or isinstance(value, bool | str):  # StrEnum is a str
         return value.value if isinstance(value, StrEnum) else value
     if isinstance(value, Access):
@@ -187,13 +177,13 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
         return value
     if isinstance(value, tuple):
         if kind != NUMBERS or not all(type(number) is float and math.isfinite(number) for number in value):  # few of a report
-            value = [_encode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
+            value = [_encode(element, _schema.element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
         return list(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = field_types(type(value))
+        hints = _schema.field_types(type(value))
         names = [field.name for field in dataclasses.fields(value)]
         plain = {name: _encode(getattr(value, name), hints[name], f"{location}.{name}") for name in names}
-        return plain | ({TAG: type(value).__name__} if len(members) > 1 else {})
+        return plain | ({_schema.TAG: type(value).__name__} if len(members) > 1 else {})
     raise OutputError(f"{location} is {value!r:.60} ({type(value).__name__}); expected a {getattr(kind, '__name__', kind)}")
 
 
@@ -217,9 +207,9 @@ def _finite(text: str) -> float:
 
 
 def _decode(value: Any, kind: Any, location: str) -> Any:
-    if value is None and is_optional(kind):
+    if value is None and _schema.is_optional(kind):
         return None
-    members = union_members(kind)
+    members = _schema.union_members(kind)
     if len(members) > 1:
         return _decode_tagged(value, members, location)
     if members:
@@ -235,11 +225,11 @@ def _decode(value: Any, kind: Any, location: str) -> Any:
 
 def _decode_tagged(value: Any, members: tuple[Any, ...], location: str) -> Any:
     classes = {member.__name__: member for member in members}
-    name = value.get(TAG) if isinstance(value, dict) else None
+    name = value.get(_schema.TAG) if isinstance(value, dict) else None
     if not isinstance(name, str) or name not in classes:
-        raise DataError(f"{FILE}: {location} has {TAG} {name!r}; expected one of {', '.join(sorted(classes))}")
-    instance = _object({key: item for key, item in value.items() if key != TAG}, classes[name], location)
-    return instance.event() if isinstance(instance, WrittenForm) else instance
+        raise DataError(f"{FILE}: {location} has {_schema.TAG} {name!r}; expected one of {', '.join(sorted(classes))}")
+    instance = _object({key: item for key, item in value.items() if key != _schema.TAG}, classes[name], location)
+    return instance.event() if isinstance(instance, _schema.WrittenForm) else instance
 
 
 def _object(value: Any, kind: Any, location: str) -> Any:
@@ -257,7 +247,7 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     missing = [name for name in mandatory if name not in value]
     if missing:
         raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
-    hints = field_types(kind)
+    hints = _schema.field_types(kind)
     axes = {name: item for name, item in value.items() if isinstance(item, list) and name != "stakes"}  # these are per attack
     lengths = {name: len(item) - (name == "edges") for name, item in axes.items()}
     if kind.__name__ in (*_SAME_LENGTH, "Histogram") and len(set(lengths.values())) > 1:
@@ -280,13 +270,13 @@ def _array(value: Any, kind: Any, location: str) -> tuple[Any, ...]:
     arguments = typing.get_args(kind)
     if arguments[-1] is not Ellipsis and len(value) != len(arguments):
         raise DataError(f"{FILE}: {location} has {len(value)} entries; expected {len(arguments)}")
-    return tuple(_decode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
+    return tuple(_decode(element, _schema.element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
 
 
 def _scalar(value: Any, kind: Any, location: str) -> Any:
     if kind is float:
-        if isinstance(value, str) and value in INFINITIES:
-            return INFINITIES[value]
+        if isinstance(value, str) and value in _schema.INFINITIES:
+            return _schema.INFINITIES[value]
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     elif isinstance(kind, type) and issubclass(kind, StrEnum):

@@ -16,21 +16,7 @@ from audit.core.results import AuditReport
 from audit.core.rounding import elide
 from reports.formats import _glyphs, figures
 from reports.formats import json as report_json
-from reports.pages.blocks import (
-    Block,
-    Facts,
-    Figure,
-    Items,
-    Mark,
-    Mono,
-    Paragraph,
-    Section,
-    Strong,
-    Table,
-    Text,
-    Verdict,
-    pieces,
-)
+from reports.pages import blocks as page
 from reports.pages.document import sections
 from reports.words.language import ENGLISH, PACKAGE, current, say
 from reports.words.translation import translated
@@ -63,7 +49,7 @@ class Pdf:
         return {FILE: typeset(report)}
 
 
-def typeset(report: AuditReport, pages: Sequence[Section] | None = None) -> bytes:
+def typeset(report: AuditReport, pages: Sequence[page.Section] | None = None) -> bytes:
     """The bytes of the PDF: all sections with report.json attached, or other pages about the report with nothing attached."""
     full = pages is None
     pages = sections(translated(report)) if pages is None else pages
@@ -124,7 +110,7 @@ def start_time(report: AuditReport) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
+def content(report: AuditReport, pages: Sequence[page.Section]) -> dict[str, Any]:
     """Return what the template is given: every text and every table cell, and no number left to format."""
     day = start_time(report)
     date = say("date", day=day.day, month=say("date.months").split("|")[day.month - 1], year=day.year)
@@ -147,18 +133,13 @@ def content(report: AuditReport, pages: Sequence[Section]) -> dict[str, Any]:
         "words": words,
         "date": [day.year, day.month, day.day],
         "sections": [
-            {
-                "title": section.title,
-                "level": section.level,
-                "new_page": section.new_page,
-                "blocks": [_block(block) for block in section.blocks],
-            }
+            {"title": section.title, "level": section.level, "blocks": [_block(block) for block in section.blocks]}
             for section in pages
         ],
     }
 
 
-def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **options: Any) -> Any:
+def _compile(report: AuditReport, pages: Sequence[page.Section], whole: bool, **options: Any) -> Any:
     def compile_document(template: str, **places: Any) -> Any:
         import typst
 
@@ -167,7 +148,7 @@ def _compile(report: AuditReport, pages: Sequence[Section], whole: bool, **optio
     return _set(report, pages, whole, compile_document)
 
 
-def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callable[..., Any]) -> Any:
+def _set(report: AuditReport, pages: Sequence[page.Section], whole: bool, use: Callable[..., Any]) -> Any:
     """Return what `use` makes of the template in a folder with all it reads; asked again without characters no font has."""
     try:
         import typst
@@ -195,11 +176,11 @@ def _set(report: AuditReport, pages: Sequence[Section], whole: bool, use: Callab
             raise _refusal(error) from error
 
 
-def _lay_out(root: Path, report: AuditReport, pages: Sequence[Section], whole: bool) -> None:
+def _lay_out(root: Path, report: AuditReport, pages: Sequence[page.Section], whole: bool) -> None:
     """Write what the template reads beside its content: figures, and the attached files of a whole report."""
     (root / "figures").mkdir()
     # drawing takes longest, and pages such as the annex hold no figure
-    has_figures = any(isinstance(block, Figure) for page in pages for block in page.blocks)
+    has_figures = any(isinstance(block, page.Figure) for part in pages for block in part.blocks)
     for drawing in figures.drawings(translated(report)).values() if has_figures else ():
         (root / "figures" / f"{drawing.name}.svg").write_bytes(drawing.svg)
     if whole:
@@ -217,39 +198,39 @@ def _without(document: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]
     """The content with characters that no font has replaced, and a last paragraph that says so."""
     readable: dict[str, Any] = _glyphs.replace_glyphs(document, lacking)
     text = say("document.glyphs", mark=_glyphs.REPLACEMENT, characters=_glyphs.name_characters(lacking))
-    paragraph = _block(Paragraph(text=text))
+    paragraph = _block(page.Paragraph(text=text))
     readable["sections"][-1]["blocks"].append(paragraph)
     return readable
 
 
-def _block(block: Block) -> dict[str, Any]:
+def _block(block: page.Block) -> dict[str, Any]:
     kind = {"kind": type(block).__name__}
     match block:
-        case Table():
+        case page.Table():
             columns = [dataclasses.asdict(column) for column in block.columns]
             rows = [[_text(cell) for cell in row] for row in block.rows]
             return kind | {"caption": block.caption, "columns": columns, "rows": rows, "small": block.small}
-        case Facts():
+        case page.Facts():
             return kind | {"items": [[name, _text(text)] for name, text in block.items]}
-        case Verdict():
+        case page.Verdict():
             return kind | dataclasses.asdict(block) | {"text": [_text(text) for text in block.text]}
-        case Paragraph():
+        case page.Paragraph():
             return kind | dataclasses.asdict(block) | {"text": _text(block.text)}
-        case Items():
+        case page.Items():
             return kind | {"items": [_text(item) for item in block.items]}
         case _:
             return kind | dataclasses.asdict(block)
 
 
-def _text(text: Text) -> list[dict[str, str]]:
+def _text(text: page.Text) -> list[dict[str, str]]:
     plain = []
-    for piece in pieces(text):
+    for piece in page.pieces(text):
         match piece:
-            case Mono(text=inner):
+            case page.Mono(text=inner):
                 plain.append({"style": "mono", "text": inner})
-            case Strong(text=inner):
+            case page.Strong(text=inner):
                 plain.append({"style": "strong", "text": inner})
-            case Mark(text=inner, tone=tone):
+            case page.Mark(text=inner, tone=tone):
                 plain.append({"style": "mark", "text": inner, "tone": tone.value})
             case str():
                 plain.append({"style": "plain", "text": piece})

@@ -6,7 +6,7 @@ controller.
 
 import importlib.resources
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from audit.core.game_results import GameResult
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, MechanismResult, Status
 from reports import headline
-from reports.pages.blocks import Mark, Mono, Paragraph, Section, Table, Text, Tone, layout
+from reports.pages.blocks import Mark, Mono, Paragraph, Section, Text, Tone, layout, small_table
 from reports.pages.training import game_title, training_title
 from reports.words.language import recorded, say
 
@@ -69,12 +69,9 @@ def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Sectio
                 Mark(say(f"annex.{state.value.replace(' ', '_')}"), TONES[state]),
             )
         )
-    table = Table(
-        caption=say("annex.caption"),
-        columns=layout("annex.number annex.requirement:1.5 annex.source:1.2 annex.place:1.3 annex.status:0.7"),
-        rows=tuple(rows),
-        small=True,
-    )
+    caption = say("annex.caption")
+    columns = layout("annex.number annex.requirement:1.5 annex.source:1.2 annex.place:1.3 annex.status:0.7")
+    table = small_table(caption, columns, rows)
     return Section(title=say("annex"), blocks=(Paragraph(text=say("annex.law")), table))
 
 
@@ -101,10 +98,6 @@ def _page(report: AuditReport, key: str, pages: Mapping[str, int]) -> int | None
 
 def _engagement(report: AuditReport) -> Engagement:
     return report.engagement or Engagement()
-
-
-def _games(report: AuditReport) -> Sequence[GameResult]:
-    return [game for mechanism in report.mechanisms for game in mechanism.games]
 
 
 def _if(
@@ -138,7 +131,7 @@ def _coverage(report: AuditReport) -> Presence:
 
 
 def _threat(report: AuditReport) -> Presence:
-    if not _games(report):
+    if not report.games:
         return Presence.NOT_SHOWN
     return Presence.SHOWN if _engagement(report).release_context else Presence.PARTLY
 
@@ -149,7 +142,7 @@ def _utility(report: AuditReport) -> Presence:
 
 
 def _worst(report: AuditReport) -> Presence:
-    games = _games(report)
+    games = report.games
     records = any(game.records or (game.evaluation and game.evaluation.records) for game in games)
     groups = any(game.groups for game in games)
     return Presence.SHOWN if records and groups else Presence.PARTLY if records or groups else Presence.NOT_SHOWN
@@ -166,7 +159,7 @@ GAME, FIRST_PAGE, TRAINING = "annex.section_game", "annex.first_page", "page.tra
 
 
 def _of_games(condition: Callable[[GameResult], object]) -> Callable[[AuditReport], bool]:
-    return lambda report: any(map(condition, _games(report)))
+    return lambda report: any(map(condition, report.games))
 
 
 def _of_trainings(condition: Callable[[MechanismResult], object]) -> Callable[[AuditReport], bool]:
@@ -181,7 +174,7 @@ JUDGES = (
     *(_if(lambda report: bool(report.ledger)), _if(_of_games(lambda game: game.bounds)), _coverage),
     *(_if(_of_games(lambda game: game.detectable), Presence.PARTLY), _threat),
     *(_if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY), _worst, _if(_of_games(lambda game: game.groups))),
-    *(_utility, lambda report: Presence.PARTLY if _games(report) else Presence.NOT_SHOWN),
+    *(_utility, lambda report: Presence.PARTLY if report.games else Presence.NOT_SHOWN),
     lambda _: Presence.PARTLY,  # lines for names and dates are printed; whether a user signs them, no report can know
     *(_if(lambda report: bool(report.provenance.packages)), lambda _: Presence.ELSEWHERE, _valid),
     *(lambda _: Presence.SHOWN, lambda _: Presence.SHOWN),

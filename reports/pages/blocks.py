@@ -1,6 +1,6 @@
 """What a page is made of. Text is a value, never markup, so no name of a user's can become a command of the typesetter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -115,18 +115,18 @@ class Table:
         return replace(self, columns=tuple(self.columns[place] for place in places), rows=rows)
 
 
+def small_table(caption: str, columns: Iterable[Column], rows: Iterable[tuple[Text, ...]]) -> Table:
+    """Return a table in small type."""
+    return Table(caption=caption, columns=tuple(columns), rows=tuple(rows), small=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A drawing by its file name, with the text a screen reader says in its place.
-
-    Attributes:
-        floats: what follows may be before it, if its page has no room for it.
-    """
+    """A drawing by its file name, with the text a screen reader says in its place."""
 
     name: str
     caption: str
     alt: str
-    floats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,8 @@ Block = Words | Table | Figure | Numbers | Verdict | Facts | Contents | Signatur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading with its blocks; `new_page` if it must not share the page before it."""
+    """A heading with its blocks."""
 
     title: str
     blocks: tuple[Block, ...]
-    new_page: bool = False
     level: int = 1

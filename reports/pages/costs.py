@@ -8,7 +8,7 @@ from audit.core.results import AuditReport
 from audit.core.rounding import SPACE
 from reports.figures import _costs
 from reports.formats import figures
-from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text, layout
+from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text, layout, small_table
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import at_delta, down, near, not_measured, power, up
@@ -73,7 +73,7 @@ def _claims(sheet: CostSheet) -> Table:
         for row in sheet.claims
     )
     columns = layout("table.accountant costs.states_itself:1 >ε >costs.times_the_truth costs.note:1.2")
-    return Table(caption=say("costs.claims"), columns=columns, rows=rows, small=True)
+    return small_table(say("costs.claims"), columns, rows)
 
 
 def _factor(epsilon: float | None, upper: float) -> str:
@@ -92,4 +92,4 @@ def _lines(sheet: CostSheet, caption: str, first: str, lines: Sequence[CostLine]
         rows.append((label, down(line.lower, DIGITS), up(line.upper, DIGITS), *claims))
     titles = (say("costs.at_least"), say("costs.at_most"), *sheet.accountants)
     columns = (Column(title=first), *(Column(title=title, right=True, share=1) for title in titles))
-    return Table(caption=caption, columns=columns, rows=tuple(rows), small=True)
+    return small_table(caption, columns, rows)

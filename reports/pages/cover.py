@@ -64,8 +64,7 @@ def quote(report: AuditReport) -> str:
 
 def names_records(report: AuditReport) -> bool:
     """True if a table holds a fact about a single record, under whatever name."""
-    games = [game for result in report.mechanisms for game in result.games]
-    return any(game.records or (game.evaluation is not None and game.evaluation.records) for game in games)
+    return any(game.records or (game.evaluation is not None and game.evaluation.records) for game in report.games)
 
 
 def picture(report: AuditReport) -> str:
@@ -77,7 +76,7 @@ def picture(report: AuditReport) -> str:
     trainings = {(party.training, party.unit) for party in parties.of_report(report)}
     if 0 < len(trainings) <= MOST_TRAININGS:
         return _parties.NAME
-    if any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
+    if any(game.bounds for game in report.games):
         return "overview"
     lead = next(iter(answer.answers(report)), None)
     if lead is None or lead.game.game.choices > 1:

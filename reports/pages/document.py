@@ -69,35 +69,26 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
 
 def summary(report: AuditReport) -> Section:
     """Return what was claimed, tried, found and left out, without a formula."""
-    games = [game for mechanism in report.mechanisms for game in mechanism.games]
+    games = report.games
     attacks = sorted({attack.scorer for game in games for attack in game.attacks})
     units = {claim.unit for mechanism in report.mechanisms for claim in mechanism.claims}
     meaning = "read.claims_clients" if units == {"client"} else "read.claims" if units else "read.attacks"
     models = sum(mechanism.models for mechanism in report.mechanisms)
     left_out = [row.attack_class.lower() for row in report.coverage if row.status == "not run"]
     model_count = say("page.on_in_all", many=many("noun.trained_model", models)) if report.kind == "run" and models else ""
+    examples = say("page.examples", examples=list_names(attacks, MOST_ATTACKS)) if attacks else ""
+    numbers = {"many": many("noun.attack", len(attacks)), "many_2": many("noun.game", len(games)), "model_count": model_count}
+    rest = sentence(say("separator.clauses").join(left_out)) if left_out else say("page.nothing_is_listed_as_left")
     points: list[Text] = [
         (Strong(say("page.claimed")), _claim_sentence(report)),
-        (
-            Strong(say("page.tried")),
-            say(
-                "page.in",
-                many=many("noun.attack", len(attacks)),
-                examples=say("page.examples", examples=list_names(attacks, MOST_ATTACKS)) if attacks else "",
-                many_2=many("noun.game", len(games)),
-                model_count=model_count,
-            ),
-        ),
+        (Strong(say("page.tried")), say("page.in", examples=examples, **numbers)),
         (Strong(say("page.error_rate")), _error_rate(report)),
-        (
-            Strong(say("page.not_tried")),
-            sentence(say("separator.clauses").join(left_out)) if left_out else say("page.nothing_is_listed_as_left"),
-        ),
+        (Strong(say("page.not_tried")), rest),
     ]
     blocks: list[Block] = [Paragraph(text=say(meaning)), Items(items=tuple(points))]
     if not attacks:
         blocks.append(Missing(what=say("page.attacks_none_was_run")))
-    elif any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
+    elif any(game.bounds for game in games):
         blocks.append(tables.overview(report))
     blocks += _gravest_only(report)
     head = headline.headline(report)
@@ -133,14 +124,11 @@ def _claim_sentence(report: AuditReport) -> str:
 
 
 def _error_rate(report: AuditReport) -> str:
-    if not any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
+    if not any(game.bounds for game in report.games):
         return say("page.no_was_proven_so_no")
     several = report.comparisons > 1
-    together = (
-        say("page.the_bounds_of_this_report", comparisons=report.comparisons)
-        if several
-        else say("page.the_bound_of_this_report")
-    )
+    key = "page.the_bounds_of_this_report" if several else "page.the_bound_of_this_report"
+    together = say(key, comparisons=report.comparisons)
     correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
     text = say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
     void = [mechanism.name for mechanism in report.mechanisms if mechanism.is_void]
@@ -171,16 +159,13 @@ def limitations(report: AuditReport) -> Section:
     own: list[Text] = [
         (Strong(f"{list_names(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
     ]
-    left_out = [
+    left_out = say("separator.clauses").join(
         say("page.attack_with_status", attack=row.attack_class.lower(), status=named.coverage_word(row.status))
         for row in report.coverage
         if row.status not in ("run", "not applicable")
-    ]
-    own += (
-        [(Strong(say("page.attacks")), say("page.nothing_is_said_about", join=say("separator.clauses").join(left_out)))]
-        if left_out
-        else []
     )
+    if left_out:
+        own.append((Strong(say("page.attacks")), say("page.nothing_is_said_about", join=left_out)))
     return Section(
         title=say("page.limits_of_this_report"),
         blocks=(

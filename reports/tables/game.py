@@ -7,7 +7,7 @@ from audit.core.evaluation import GroupSpread
 from audit.core.game_results import AttackResult, GameResult, GroupResult, TprAtFpr
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from reports import headline, outliers
-from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column
+from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column, small_table
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import area, confidence, count, down, near, not_measured, percent, rate, target, up
@@ -53,7 +53,7 @@ def bounds(game: GameResult, void: bool) -> Table:
     )
     caption = say("game_table.void_of_each_attack_and") if void else say("game_table.proven_of_each_attack_and")
     caption += say("game_table.searched_means", alone=alone if len(levels) == 1 else "")
-    table = Table(caption=caption, columns=columns, rows=rows, small=True)
+    table = small_table(caption, columns, rows)
     return table.only([i for i in range(len(columns)) if i != LEVEL or len(levels) > 1])
 
 
@@ -66,12 +66,8 @@ def estimates(game: GameResult) -> Table | None:
     )
     if not rows:
         return None
-    return Table(
-        caption=say("game_table.estimates_without_a_guarantee_never"),
-        columns=layout("game_table.attack game_table.method >ε game_table.why_it_is_no_bound:1"),
-        rows=rows,
-        small=True,
-    )
+    caption = say("game_table.estimates_without_a_guarantee_never")
+    return small_table(caption, layout("game_table.attack game_table.method >ε game_table.why_it_is_no_bound:1"), rows)
 
 
 def _absence(point: TprAtFpr, nonmembers: int) -> tuple[str, str]:
@@ -102,19 +98,14 @@ def rates(game: GameResult, with_claim: bool) -> Table:
     level = min(attack.roc.confidence for attack in game.attacks)
     caption = say("game_table.share_of_members_found_at", confidence=confidence(level))
     caption += say("game_table.allowed_the_most_that_the") if with_claim else ""
-    table = Table(caption=caption, columns=columns, rows=tuple(rows), small=True)
+    table = small_table(caption, columns, rows)
     return table if with_claim else table.only(range(len(columns) - 1))  # "allowed" is the last column
 
 
 def overall(game: GameResult) -> Table:
     """AUC of each attack, for games without bounds."""
     rows = tuple((Mono(attack.scorer), area(attack), _interval(attack)) for attack in game.attacks)
-    return Table(
-        caption=say("game_table.area_under_the_roc_of"),
-        columns=layout("game_table.attack >AUC:1 >game_table.interval:1"),
-        rows=rows,
-        small=True,
-    )
+    return small_table(say("game_table.area_under_the_roc_of"), layout("game_table.attack >AUC:1 >game_table.interval:1"), rows)
 
 
 def control(game: GameResult) -> Table | None:
@@ -122,14 +113,11 @@ def control(game: GameResult) -> Table | None:
     rows = tuple(_control(source.name, source.control) for source in headline.sources(game) if source.control is not None)
     if not rows:
         return None
-    return Table(
-        caption=say("game_table.negative_control_the_same_statistics"),
-        columns=layout(
-            "game_table.attack >game_table.repetitions:1 >game_table.false_alarms:1 >game_table.allowed:1 game_table.result:1"
-        ),
-        rows=rows,
-        small=True,
+    caption = say("game_table.negative_control_the_same_statistics")
+    columns = layout(
+        "game_table.attack >game_table.repetitions:1 >game_table.false_alarms:1 >game_table.allowed:1 game_table.result:1"
     )
+    return small_table(caption, columns, rows)
 
 
 def records(stand_out: outliers.Outliers) -> Table:
@@ -144,7 +132,7 @@ def records(stand_out: outliers.Outliers) -> Table:
         for record, above in stand_out.records
     )
     columns = layout("game_table.record game_table.label >game_table.score >game_table.nonmembers_as_high")
-    table = Table(caption=say("game_table.members_whose_scores_stand_out"), columns=columns, rows=rows, small=True)
+    table = small_table(say("game_table.members_whose_scores_stand_out"), columns, rows)
     return table.only([i for i in range(len(columns)) if any(row[i] != "" for row in rows)])
 
 
@@ -177,7 +165,7 @@ def groups(game: GameResult) -> Table:
     caption = say("game_table.every_group_with_its_counts", percent=percent(game.attacks[0].roc.confidence, 0))
     caption += say("game_table.over_models_mean_standard_deviation") if spreads else ""
     caption += say("game_table.own_label_how_often_the", warning=warning)
-    table = Table(caption=caption, columns=columns, rows=rows, small=True)
+    table = small_table(caption, columns, rows)
     return table.only([i for i in range(len(columns)) if any(row[i] not in ("", not_measured()) for row in rows)])
 
 

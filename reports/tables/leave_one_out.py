@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from audit.core.evaluation import Evaluation, RecordSpread, Spread, UsageSpread
 from audit.core.game_results import GameResult
 from reports import outliers
-from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text, layout
+from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text, layout, small_table
 from reports.words.language import many, say
 from reports.words.numbers import confidence, count, near, not_measured, percent, target
 from reports.words.phrases import join_sentences, sentence
@@ -67,12 +67,9 @@ def spreads(evaluation: Evaluation) -> Table:
     for scorer in evaluation.scorers:
         own = {figure.figure: figure for figure in scorer.figures}
         rows.append((Mono(scorer.scorer), *(_spread(own.get(figure)) for figure in figures)))
-    return Table(
-        caption=say("models.once_the_target_all_others", targets_text=_targets_text(evaluation)),
-        columns=(Column(title=say("game_table.attack")), *(Column(title=_figure(figure), right=True) for figure in figures)),
-        rows=tuple(rows),
-        small=True,
-    )
+    caption = say("models.once_the_target_all_others", targets_text=_targets_text(evaluation))
+    columns = (Column(title=say("game_table.attack")), *(Column(title=_figure(figure), right=True) for figure in figures))
+    return small_table(caption, columns, rows)
 
 
 def thresholds(evaluation: Evaluation) -> Table:
@@ -87,12 +84,8 @@ def thresholds(evaluation: Evaluation) -> Table:
         for threshold in evaluation.thresholds
     ]
     prior = percent(evaluation.thresholds[0].prior)
-    return Table(
-        caption=say("models.thresholds_of_set_on_nonmembers", leading=evaluation.leading, prior=prior),
-        columns=layout(">models.intended_fpr >models.realised_fpr_chance >TPR >models.precision"),
-        rows=tuple(rows),
-        small=True,
-    )
+    caption = say("models.thresholds_of_set_on_nonmembers", leading=evaluation.leading, prior=prior)
+    return small_table(caption, layout(">models.intended_fpr >models.realised_fpr_chance >TPR >models.precision"), rows)
 
 
 def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], remark: str) -> Table:
@@ -101,12 +94,8 @@ def records(evaluation: Evaluation, record_spreads: Sequence[RecordSpread], rema
         (Mono(record.record), record.label, _share(record.fpr, evaluation.at_fpr), percent(record.found), count(record.targets))
         for record in record_spreads
     ]
-    return Table(
-        caption=say("models.records_that_stand_out_over", percent=percent(evaluation.at_fpr), remark=remark),
-        columns=layout("game_table.record game_table.label >FPR >models.found >models.models"),
-        rows=tuple(rows),
-        small=True,
-    )
+    caption = say("models.records_that_stand_out_over", percent=percent(evaluation.at_fpr), remark=remark)
+    return small_table(caption, layout("game_table.record game_table.label >FPR >models.found >models.models"), rows)
 
 
 def _share(fpr: float, resolution: float) -> str:
@@ -120,13 +109,9 @@ def groups(evaluation: Evaluation) -> Table:
         (group.column, group.group, _spread(group.auc)) for group in evaluation.groups[:MOST_GROUPS]
     ]
     remainder = len(evaluation.groups) - len(rows)
-    return Table(
-        caption=say("models.auc_of_inside_each_group", leading=evaluation.leading)
-        + (say("models.in_report_json", many=many("noun.further_group", remainder)) if remainder > 0 else ""),
-        columns=layout("models.column game_table.group >AUC"),
-        rows=tuple(rows),
-        small=True,
-    )
+    caption = say("models.auc_of_inside_each_group", leading=evaluation.leading)
+    caption += say("models.in_report_json", many=many("noun.further_group", remainder)) if remainder > 0 else ""
+    return small_table(caption, layout("models.column game_table.group >AUC"), rows)
 
 
 def units(evaluation: Evaluation) -> Table:
@@ -136,15 +121,12 @@ def units(evaluation: Evaluation) -> Table:
     for unit in evaluation.units:
         own = {figure.figure: figure for figure in unit.figures}
         rows.append((unit.column, count(unit.units), near(unit.records, 1), *(_spread(own.get(figure)) for figure in figures)))
-    return Table(
-        caption=say("models.on_several_records_of_one", leading=evaluation.leading),
-        columns=(
-            *layout("models.unit >models.units >models.records_a_unit"),
-            *(Column(title=_figure(figure), right=True) for figure in figures),
-        ),
-        rows=tuple(rows),
-        small=True,
+    caption = say("models.on_several_records_of_one", leading=evaluation.leading)
+    columns = (
+        *layout("models.unit >models.units >models.records_a_unit"),
+        *(Column(title=_figure(figure), right=True) for figure in figures),
     )
+    return small_table(caption, columns, rows)
 
 
 def usage(spread: UsageSpread) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reports.pages.blocks import Mono, Table, Text, layout
+from reports.pages.blocks import Mono, Table, Text, layout, small_table
 from reports.parties import PartyResult
 from reports.tables.report import bound_cell
 from reports.words import named
@@ -12,15 +12,12 @@ from reports.words.numbers import near, not_measured, power, up
 
 def parties(results: Sequence[PartyResult], delta: float) -> Table:
     """Return a row for each training and party, in the order given."""
-    return Table(
-        caption=say("party_table.caption", power=power(delta)),
-        columns=layout(
-            "page.training:1.1 party_table.unit:0.6 party_table.sees:1.3 >table.claimed:0.7 "
-            ">unclaimed.proven:0.9 >table.inside_a_family:1.3 >party_table.estimate:0.8"
-        ),
-        rows=tuple(_row(result) for result in results),
-        small=True,
+    caption = say("party_table.caption", power=power(delta))
+    columns = layout(
+        "page.training:1.1 party_table.unit:0.6 party_table.sees:1.3 >table.claimed:0.7 "
+        ">unclaimed.proven:0.9 >table.inside_a_family:1.3 >party_table.estimate:0.8"
     )
+    return small_table(caption, columns, map(_row, results))
 
 
 def _row(party: PartyResult) -> tuple[Text, ...]:

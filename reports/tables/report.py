@@ -7,7 +7,7 @@ from audit.core.events import Event
 from audit.core.lower_bounds import ReportedBound, VoidBound, largest_bound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
-from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, layout, name_column
+from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, layout, name_column, small_table
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
@@ -43,7 +43,7 @@ def overview(report: AuditReport) -> Table:
         caption=say("table.every_training_and_game_at", power=power(report.delta)),
         columns=(
             name_column(say("page.training"), [mechanism.name for mechanism in report.mechanisms]),
-            name_column(say("table.game"), [game.name for mechanism in report.mechanisms for game in mechanism.games]),
+            name_column(say("table.game"), [game.name for game in report.games]),
             *layout(">table.claimed >unclaimed.proven table.inside_a_family:1 >table.tpr_at_1_fpr_chance"),
         ),
         rows=tuple(rows),
@@ -66,7 +66,7 @@ def claims(mechanism: MechanismResult) -> Table:
         for claim in mechanism.claims
     )
     columns = layout("table.source:1 >ε >δ table.asserted_mechanism:1 table.remarks:1.2 table.verdict")
-    table = Table(caption=say("table.what_is_claimed_for_each", name=mechanism.name), columns=columns, rows=rows, small=True)
+    table = small_table(say("table.what_is_claimed_for_each", name=mechanism.name), columns, rows)
     return table.only([i for i, column in enumerate(columns) if column.title != "δ" or len(deltas) > 1])
 
 
@@ -95,24 +95,17 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
     """Return what happens to the data, or None if the training is not known."""
     if mechanism.mechanism is None:
         return None
-    return Table(
-        caption=say("table.what_does_to_the_data", name=mechanism.name)
-        + (say("table.the_accountants_were_given_these") if mechanism.trajectories else say("separator.end")),
-        columns=layout("table.parameter:0.33 page.value:0.67"),
-        rows=parameters(mechanism.mechanism),
-        small=True,
-    )
+    caption = say("table.what_does_to_the_data", name=mechanism.name)
+    caption += say("table.the_accountants_were_given_these" if mechanism.trajectories else "separator.end")
+    return small_table(caption, layout("table.parameter:0.33 page.value:0.67"), parameters(mechanism.mechanism))
 
 
 def checks(rows: Sequence[Check], has_claims: bool) -> Table:
     """Assumptions with their status."""
-    return Table(
-        caption=(say("table.what_the_claim_rests_on") if has_claims else say("table.what_was_checked"))
-        + say("table.checked_this_run_tested_it"),
-        columns=layout("page.item:0.28 page.value:0.58 table.status:0.14"),
-        rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in rows),
-        small=True,
-    )
+    caption = say("table.what_the_claim_rests_on" if has_claims else "table.what_was_checked")
+    columns = layout("page.item:0.28 page.value:0.58 table.status:0.14")
+    cells = ((check.item, check.value, named.status_mark(check.status)) for check in rows)
+    return small_table(caption + say("table.checked_this_run_tested_it"), columns, cells)
 
 
 def budget(mechanism: MechanismResult) -> Table:

@@ -1,7 +1,7 @@
 """The table of what attacks on texts get of secrets: exposure and extraction, of planted secrets beside those left out."""
 
 from audit.core.game_results import GameResult, GuessResult, LevelCount, SecretFigures, TriggerResult
-from reports.pages.blocks import Mono, Table, Text, layout
+from reports.pages.blocks import Mono, Table, Text, layout, small_table
 from reports.words.language import recorded, say
 from reports.words.numbers import confidence, count, down, near, not_measured, percent, significant, up
 
@@ -23,15 +23,12 @@ def secrets(game: GameResult) -> Table | None:
     ]
     if not rows:
         return None
-    return Table(
-        caption=say("secret_table.caption"),
-        columns=layout(
-            "game_table.attack secret_table.quantity:1.4 >secret_table.texts:0.5 >secret_table.members:0.8 "
-            ">secret_table.nonmembers:0.8 >secret_table.by_chance:0.8 secret_table.levels:1.8"
-        ),
-        rows=tuple(rows),
-        small=True,
+    caption = say("secret_table.caption")
+    columns = layout(
+        "game_table.attack secret_table.quantity:1.4 >secret_table.texts:0.5 >secret_table.members:0.8 "
+        ">secret_table.nonmembers:0.8 >secret_table.by_chance:0.8 secret_table.levels:1.8"
     )
+    return small_table(caption, columns, rows)
 
 
 def _mean(value: float | None) -> str:
@@ -73,15 +70,12 @@ def guesses(game: GameResult) -> Table:
             )
         )
     level = confidence(min(attack.roc.confidence for attack in game.attacks))
-    return Table(
-        caption=say("guess_table.caption", confidence=level),
-        columns=layout(
-            "game_table.attack >guess_table.right:1 >guess_table.success:0.8 >guess_table.interval:1.1 "
-            ">guess_table.baseline:0.8 >guess_table.imputed:0.7 >guess_table.allowed:0.8 >guess_table.exposure:1.1"
-        ),
-        rows=tuple(rows),
-        small=True,
+    caption = say("guess_table.caption", confidence=level)
+    columns = layout(
+        "game_table.attack >guess_table.right:1 >guess_table.success:0.8 >guess_table.interval:1.1 "
+        ">guess_table.baseline:0.8 >guess_table.imputed:0.7 >guess_table.allowed:0.8 >guess_table.exposure:1.1"
     )
+    return small_table(caption, columns, rows)
 
 
 def _bits(result: GuessResult) -> str:
@@ -101,15 +95,12 @@ def triggers(result: TriggerResult) -> Table:
         not_measured() if result.accuracy is None else percent(result.accuracy),
         not_measured() if result.allowed is None else up(100 * result.allowed, 1),
     )
-    return Table(
-        caption=say("trigger_table.caption"),
-        columns=layout(
-            ">trigger_table.records:0.8 >trigger_table.with_records:1.2 >trigger_table.without_records:1.2 "
-            ">trigger_table.accuracy:0.9 >guess_table.allowed:0.8"
-        ),
-        rows=(row,),
-        small=True,
+    caption = say("trigger_table.caption")
+    columns = layout(
+        ">trigger_table.records:0.8 >trigger_table.with_records:1.2 >trigger_table.without_records:1.2 "
+        ">trigger_table.accuracy:0.9 >guess_table.allowed:0.8"
     )
+    return small_table(caption, columns, (row,))
 
 
 def _share(hits: int, triggers: int) -> str:

@@ -1,7 +1,7 @@
 """The settings that a user gave, in a short table: one row for each part of the configuration."""
 
 from audit.core.results import AuditReport
-from reports.pages.blocks import Mono, Table, Text, layout
+from reports.pages.blocks import Mono, Table, Text, layout, small_table
 from reports.words.language import say
 
 
@@ -14,12 +14,7 @@ def settings(report: AuditReport) -> Table | None:
     if not parts:
         return None
     rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(entries)) for part, entries in parts.items()]
-    return Table(
-        caption=say("settings.the_settings_that_were_given"),
-        columns=layout("settings.part:0.2 settings.settings:0.8"),
-        rows=tuple(rows),
-        small=True,
-    )
+    return small_table(say("settings.the_settings_that_were_given"), layout("settings.part:0.2 settings.settings:0.8"), rows)
 
 
 def _split(path: str) -> tuple[str, str]:
