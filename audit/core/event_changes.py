@@ -1,12 +1,11 @@
 """Events with other noise, rates, counts or groups: what "what if" asks, and what a calibration searches over."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.event_reading import nodes, parts, rebuilt
+from audit.core.event_reading import nodes, rebuilt
 from audit.core.events import Event, Grouped, Repeated
 
 Quantity = Literal["noise", "rate", "steps"]
@@ -40,7 +39,8 @@ def changed(event: Event, change: EventChange) -> Event:
     >>> changed(training, EventChange(quantity="steps", value=2, is_factor=True)).count
     20
     """
-    values = sorted({value for node in nodes(event) for value in _own(node, change.quantity)})
+    names = ((node, _field(node, change.quantity)) for node in nodes(event))
+    values = sorted({float(getattr(node, name)) for node, name in names if name})
     if not values:
         raise ConfigError(f"{event} has no {change.quantity} that could be changed")
     if not change.is_factor and len(values) > 1:
@@ -48,12 +48,17 @@ def changed(event: Event, change: EventChange) -> Event:
         raise ConfigError(
             f"{event} has several values of {change.quantity} ({texts}); expected a factor for all of them, such as x2"
         )
-    return rebuilt(event, _editor(change))
 
+    def edit(node: Event) -> Event:
+        name = _field(node, change.quantity)
+        if not name:
+            return node
+        value = getattr(node, name) * change.value if change.is_factor else change.value
+        replacement: Any = round(value) if change.quantity == "steps" else value
+        edited: Event = replace(node, **{name: replacement})  # type: ignore[type-var]
+        return edited
 
-def _own(node: Event, quantity: Quantity) -> tuple[float, ...]:
-    name = _field(node, quantity)
-    return (float(getattr(node, name)),) if name else ()
+    return rebuilt(event, edit)
 
 
 def _field(node: Event, quantity: Quantity) -> str:
@@ -64,19 +69,6 @@ def _field(node: Event, quantity: Quantity) -> str:
         return "sample_rate" if hasattr(node, "sample_rate") else ""
     innermost = isinstance(node, Repeated) and not any(isinstance(inner, Repeated) for inner in nodes(node.mechanism))
     return "count" if innermost else ""
-
-
-def _editor(change: EventChange) -> Callable[[Event], Event]:
-    def edit(node: Event) -> Event:
-        name = _field(node, change.quantity)
-        if not name:
-            return node
-        value = getattr(node, name) * change.value if change.is_factor else change.value
-        replacement: Any = round(value) if change.quantity == "steps" else value
-        edited: Event = replace(node, **{name: replacement})  # type: ignore[type-var]
-        return edited
-
-    return edit
 
 
 def with_noise_factor(event: Event, factor: float) -> Event:
@@ -101,7 +93,7 @@ def has_noise(event: Event) -> bool:
     >>> has_noise(NonPrivate())
     False
     """
-    return hasattr(event, "noise_multiplier") or any(has_noise(part) for part in parts(event))
+    return any(hasattr(node, "noise_multiplier") for node in nodes(event))
 
 
 def read_noise(event: Event) -> float | None:

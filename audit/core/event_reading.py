@@ -87,11 +87,8 @@ def repetition(event: events.Event) -> events.Repeated | None:
 
 
 def releases(event: events.Event) -> Iterator[events.ReleaseEvent]:
-    """Yield the leaves of the tree, each once, however often it is repeated."""
-    if isinstance(event, events.ReleaseEvent):
-        yield event
-    for part in parts(event):
-        yield from releases(part)
+    """Return the leaves of the tree, each once, however often it is repeated."""
+    return (node for node in nodes(event) if isinstance(node, events.ReleaseEvent))
 
 
 def unit(event: events.Event) -> events.Unit:

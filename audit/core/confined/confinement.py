@@ -8,7 +8,6 @@ import glob
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from audit.core.confined import limits, seccomp
 
@@ -33,20 +32,7 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileAccess:
-    """What stays open to the process.
-
-    Attributes:
-        readable: files and folders that are read, with all that is in them.
-        devices: patterns of device files that are read and written.
-    """
-
-    readable: Sequence[str]
-    devices: Sequence[str] = ()
-
-
-def restrict(access: FileAccess) -> bool:
+def restrict(readable: Sequence[str], devices: Sequence[str]) -> bool:
     """Give up every other file, for good, and in this thread and those that it starts; return whether the kernel does so."""
     if not sys.platform.startswith("linux"):
         return False
@@ -61,9 +47,9 @@ def restrict(access: FileAccess) -> bool:
     if descriptor < 0:
         return False
     try:
-        for path in access.readable:
+        for path in readable:
             _allow(libc, descriptor, path, _READ_FILE | _READ_DIR)
-        for path in (path for pattern in access.devices for path in glob.glob(pattern)):
+        for path in (path for pattern in devices for path in glob.glob(pattern)):
             _allow(libc, descriptor, path, _READ_FILE | _WRITE_FILE | (_DEVICE_CONTROL if count > 15 else 0))
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         return bool(libc.syscall(_RESTRICT, descriptor, ctypes.c_uint32(0)) == 0)
@@ -90,19 +76,23 @@ FILES, CALLS, GROWTH, MEMORY = "no files but those of libraries", "listed system
 WALLS = (FILES, CALLS, MEMORY)  # what Linux can enforce on the CPU
 
 
-def confine(access: FileAccess) -> list[str]:
+def confine(readable: Sequence[str], devices: Sequence[str] = ()) -> list[str]:
     """Give up all but reading, for good; call it before any thread is started, since a thread stays as it was.
 
-    On a device (`access.devices`) the driver needs calls that no list here names, so that system calls are not filtered.
+    On a device the driver needs calls that no list here names, so that system calls are not filtered.
+
+    Args:
+        readable: files and folders that are read, with all that is in them.
+        devices: patterns of device files that are read and written.
 
     Returns:
         What is enforced here.
     """
     limits.limit_resources()
     walls = [GROWTH]
-    if restrict(access):
+    if restrict(readable, devices):
         walls.append(FILES)
-    if not access.devices and seccomp.allow_reading():
+    if not devices and seccomp.allow_reading():
         walls.append(CALLS)
     return walls
 

@@ -17,7 +17,6 @@ from operator import attrgetter
 from typing import Any, BinaryIO
 
 from audit.core.confined import confinement, frames, limits
-from audit.core.confined.confinement import FileAccess
 from audit.core.errors import AuditError
 
 Message = tuple[dict[str, Any], bytes]
@@ -44,10 +43,9 @@ def main() -> None:
     system = os.uname_result((header["system"][0], "", *header["system"][2:]))
     os.uname = lambda: system  # libraries ask for the kernel; the system's answer has the name of the host, and is refused
     on_device = header.get("device", "cpu") != "cpu"
-    access = FileAccess(readable=["/"], devices=_DEVICES) if on_device else FileAccess(readable=header["places"]["readable"])
     sys.modules["dill"] = None  # type: ignore[assignment]  # torch imports it if it is there, which opens a file for writing
     sys.meta_path.append(_NamedModules(header["places"]["modules"]))
-    walls = confinement.confine(access)
+    walls = confinement.confine(["/"], _DEVICES) if on_device else confinement.confine(header["places"]["readable"])
     if not sys.platform.startswith("linux"):
         _leave_with(header["parent"])
     job, prepare = find_job(header["job"])
