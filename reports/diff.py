@@ -182,9 +182,9 @@ def _mechanism_rows(old: MechanismResult, new: MechanismResult) -> Iterator[Chan
             yield from _compare_game(old.name, game, games[game.name])
         else:
             yield Change(weight=Weight.GONE, subject=f"{old.name}.{game.name}", text="the game was not played")
-    measured = {utility.name for utility in new.utility}
+    metrics = {utility.name for utility in new.utility}
     for utility in old.utility:
-        if utility.name not in measured:
+        if utility.name not in metrics:
             yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
 
 

@@ -74,8 +74,8 @@ def _try_escapes(as_json: bool) -> int:
 
     findings = examine()
     lines = [f"{'held    ' if row.is_held else 'NOT HELD'} {row.name}: {row.detail}" for row in findings]
-    held, without = sum(row.is_held for row in findings), sum(not row.has_wall for row in findings)
-    lines.append(f"{held} of {len(findings)} held; no wall closes the last {without}")
+    closed, without = sum(row.is_held for row in findings), sum(not row.has_wall for row in findings)
+    lines.append(f"{closed} of {len(findings)} held; no wall closes the last {without}")
     print_result(as_json, {"rows": [asdict(finding) for finding in findings]}, *lines)
     return 0 if all(finding.is_held for finding in findings if finding.has_wall) else OutputError.exit_code
 
@@ -89,7 +89,7 @@ def _examine() -> list[dict[str, Any]]:
     if all(row["ok"] for row in rows if row["what"] == "torch"):
         from audit.engine import device
 
-        rows += [{"what": item, "found": text, "ok": ok, "needed": needed} for item, text, ok, needed in device.survey()]
+        rows += [{"what": item, "found": text, "ok": ok, "needed": mandatory} for item, text, ok, mandatory in device.survey()]
     if all(row["ok"] for row in rows if row["what"] == "typst"):
         rows.append(_renders())
     return rows

@@ -37,8 +37,8 @@ def index(
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another --output") from error
     values = {"page": str(target), "audits": [entry.report.id for entry in entries], "unreadable": unreadable}
-    skipped = (f"not read: {path}: {reason}" for path, reason in sorted(unreadable.items()))
-    print_result(as_json, values, *skipped, f"{len(entries)} audit{'' if len(entries) == 1 else 's'} in {target}")
+    gaps = (f"not read: {path}: {reason}" for path, reason in sorted(unreadable.items()))
+    print_result(as_json, values, *gaps, f"{len(entries)} audit{'' if len(entries) == 1 else 's'} in {target}")
     return 0
 
 

@@ -109,14 +109,14 @@ def report(
     elif sums is not None or key is not None:
         _refresh_sums(folder, sums or {}, files_by_name)
     _sign(folder, key, run_folder.EXTERNAL_SUMS if is_external else run_folder.SUMS)
-    tracked = None
+    run_id = None
     if mlflow is not None:
         from reports import tracking
 
-        tracked = tracking.log(audit_report, files_by_name, mlflow)
+        run_id = tracking.log(audit_report, files_by_name, mlflow)
     lines = [f"{plural(len(files_by_name), 'file')} written to {folder}"]
-    lines += [] if tracked is None else [f"MLflow run {tracked} at {without_passwords(str(mlflow))}"]
-    print_result(as_json, {"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked}, *lines)
+    lines += [] if run_id is None else [f"MLflow run {run_id} at {without_passwords(str(mlflow))}"]
+    print_result(as_json, {"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": run_id}, *lines)
     return 0
 
 
@@ -163,11 +163,11 @@ def _with_ledger(audit_report: AuditReport, file: str | None, output: Path | Non
     return replace(audit_report, ledger=ledger.summary(ledger_database.load(file)))
 
 
-def _with_costs(audit_report: AuditReport, enabled: bool, output: Path | None) -> AuditReport:
+def _with_costs(audit_report: AuditReport, has_costs: bool, output: Path | None) -> AuditReport:
     """The report with what its mechanisms cost, as a run with `output.costs` has it."""
     from audit.accounting.report_costs import with_costs
 
-    if not enabled:
+    if not has_costs:
         return audit_report
     if output is None:
         raise ConfigError("--costs makes another report; name a folder for it with --output")

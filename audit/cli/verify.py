@@ -101,8 +101,8 @@ def check_numbers(source: Path) -> NumberCheck:
         if (source / EXTERNAL).is_file() and (source / edition.KEY).is_file() and not check.problems:
             external_report = load(source / EXTERNAL)
             follows, _, _ = edition.make_edition(report, source, external_report.title)
-            written, again_written = (json.without_messages(json.to_json(row)) for row in (external_report, follows))
-            check.take(EXTERNAL, written == again_written or "is not what scores and secret give")
+            text, follows_text = (json.without_messages(json.to_json(row)) for row in (external_report, follows))
+            check.take(EXTERNAL, text == follows_text or "is not what scores and secret give")
         return check
     except (AuditError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
@@ -148,15 +148,15 @@ def _folder_problems(folder: Path, audit_report: AuditReport) -> tuple[list[str]
 
     problems = run_folder.verify_folder(folder)
     differing = {line.partition(":")[0] for line in problems}
-    formats, of_others = _find_formats(audit_report)
+    formats, foreign_formats = _find_formats(audit_report)
     usual = reports.render(audit_report, formats)
     strange = folder_contents.find_strange(folder, audit_report, usual)
     further = _further_pages(folder, set(strange) - differing, audit_report)
     contents = {name: content for name, content in (usual | further).items() if name not in differing}
     pages = ((name, _compare(folder / name, content, audit_report)) for name, content in contents.items())
     rest = {name: words for name, words in sorted(strange.items()) if name not in differing | set(further)}
-    foreign = [name for name, words in rest.items() if of_others and words == folder_contents.NO_PART]
-    unread = [f"{', '.join(foreign)}, perhaps of the format {' or '.join(of_others)}"] if foreign else []
+    foreign = [name for name, words in rest.items() if foreign_formats and words == folder_contents.NO_PART]
+    unread = [f"{', '.join(foreign)}, perhaps of the format {' or '.join(foreign_formats)}"] if foreign else []
     strange_rows = ((name, words) for name, words in rest.items() if name not in foreign)
     return problems + [f"{name}: {problem}" for name, problem in (*pages, *strange_rows) if problem], unread
 
@@ -168,8 +168,8 @@ def _find_formats(report: AuditReport) -> tuple[list[str], list[str]]:
 
     config: Any = yaml_text.read(report.config)[0] if report.kind == "run" else None
     section = config.get("output") if isinstance(config, dict) else None
-    listed = section.get("formats") if isinstance(section, dict) else None
-    formats = [str(name) for name in listed] if isinstance(listed, list) else list(USUAL_FORMATS)
+    names = section.get("formats") if isinstance(section, dict) else None
+    formats = [str(name) for name in names] if isinstance(names, list) else list(USUAL_FORMATS)
     return list(dict.fromkeys(["json", *(name for name in formats if ":" not in name)])), [
         name for name in formats if ":" in name
     ]

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from audit.core.errors import ConfigError
-from audit.core.events import CountFromOne, Event, Noise, Positive, ReleaseEvent
+from audit.core.events import Event, Noise, Positive, PositiveCount, ReleaseEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class RandomAllocation(ReleaseEvent):
     """
 
     noise_multiplier: Noise
-    steps: CountFromOne
+    steps: PositiveCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Shuffled(Event):
     """
 
     mechanism: Event
-    records: CountFromOne
+    records: PositiveCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from audit.core.errors import ConfigError, DataError
 
 
-def _require(holds: bool, value: float, name: str, expected: str) -> float:
+def _require(holds: bool, value: float, name: str, words: str) -> float:
     if not holds:
-        raise ConfigError(f"{name} is {value}; expected {expected}")
+        raise ConfigError(f"{name} is {value}; expected {words}")
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.events import Count, CountFromOne, Event, NotNegative, Positive, ReleaseEvent
+from audit.core.events import Count, Event, NotNegative, Positive, PositiveCount, ReleaseEvent
 
 Selection = Literal["gumbel", "exponential", "laplace"]
 CheckedSelection = Annotated[Selection, lambda value, name: checks.choice(value, name, get_args(Selection))]
@@ -28,7 +28,7 @@ class IntegerNoise(ReleaseEvent):
     """
 
     noise_multiplier: Positive
-    sensitivity: CountFromOne = 1
+    sensitivity: PositiveCount = 1
 
     @property
     def scale(self) -> float:
@@ -88,7 +88,7 @@ class SparseVector(ReleaseEvent):
 
     threshold_epsilon: NotNegative
     query_epsilon: NotNegative
-    positives: CountFromOne = 1
+    positives: PositiveCount = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +111,8 @@ class MatrixFactorization(ReleaseEvent):
     noise_multiplier: NotNegative
     coefficients: tuple[float, ...]
     steps: Count
-    participations: CountFromOne = 1
-    separation: CountFromOne = 1
+    participations: PositiveCount = 1
+    separation: PositiveCount = 1
     clip_norm: Positive = 1.0
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class TreeAggregation(ReleaseEvent):
     """
 
     noise_multiplier: NotNegative
-    steps: CountFromOne
+    steps: PositiveCount
 
     @property
     def depth(self) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.events import Count, CountFromOne, Event, Noise, NotNegative, Positive, Probability, ReleaseEvent
+from audit.core.events import Count, Event, Noise, NotNegative, Positive, PositiveCount, Probability, ReleaseEvent
 
 
 def _numbers(values: object, name: str) -> tuple[float, ...]:
@@ -66,8 +66,8 @@ class TruncatedPoisson(ReleaseEvent):
     noise_multiplier: Noise
     sample_rate: Probability
     steps: Count
-    population: CountFromOne
-    batch_limit: CountFromOne
+    population: PositiveCount
+    batch_limit: PositiveCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class CyclicPoisson(ReleaseEvent):
     noise_multiplier: NotNegative
     sample_rate: Probability
     steps: Count
-    groups: CountFromOne
+    groups: PositiveCount
     coefficients: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
@@ -116,8 +116,8 @@ class BufferedToeplitz(ReleaseEvent):
     decays: tuple[float, ...]
     weights: tuple[float, ...]
     steps: Count
-    participations: CountFromOne = 1
-    separation: CountFromOne = 1
+    participations: PositiveCount = 1
+    separation: PositiveCount = 1
 
     def __post_init__(self) -> None:
         for name in ("decays", "weights"):
@@ -187,7 +187,7 @@ class SubsampleAggregate(Event):
     """
 
     mechanism: Event
-    blocks: CountFromOne = 1
+    blocks: PositiveCount = 1
 
 
 PROCEDURES: tuple[type[Event], ...] = (

@@ -28,7 +28,7 @@ Positive = Annotated[float, checks.positive]
 NotNegative = Annotated[float, checks.nonnegative]
 Probability = Annotated[float, checks.probability]
 Count = Annotated[int, checks.count]
-CountFromOne = Annotated[int, functools.partial(checks.count, minimum=1)]
+PositiveCount = Annotated[int, functools.partial(checks.count, minimum=1)]
 
 
 class Event:
@@ -95,7 +95,7 @@ class RandomizedResponse(ReleaseEvent):
     """
 
     noise_parameter: Probability
-    buckets: CountFromOne
+    buckets: PositiveCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class Grouped(Event):
     """A mechanism compared with `size` records that change together (group privacy)."""
 
     mechanism: Event
-    size: CountFromOne
+    size: PositiveCount
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)

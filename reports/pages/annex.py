@@ -158,22 +158,22 @@ def _valid(report: AuditReport) -> Presence:
 GAME, FIRST_PAGE, TRAINING = "annex.section_game", "annex.first_page", "page.training"
 
 
-def _of_games(condition: Callable[[GameResult], object]) -> Callable[[AuditReport], bool]:
+def _any_game(condition: Callable[[GameResult], object]) -> Callable[[AuditReport], bool]:
     return lambda report: any(map(condition, report.games))
 
 
-def _of_trainings(condition: Callable[[MechanismResult], object]) -> Callable[[AuditReport], bool]:
+def _any_training(condition: Callable[[MechanismResult], object]) -> Callable[[AuditReport], bool]:
     return lambda report: any(map(condition, report.mechanisms))
 
 
 # how far a report shows each requirement, in the order of annex.json
 JUDGES = (
-    *(_check("unit"), _check("adjacency"), _if(_of_trainings(lambda training: training.mechanism and training.claims))),
-    *(_if(_of_trainings(lambda training: training.claims)), _if(_of_trainings(headline.tightest))),
+    *(_check("unit"), _check("adjacency"), _if(_any_training(lambda training: training.mechanism and training.claims))),
+    *(_if(_any_training(lambda training: training.claims)), _if(_any_training(headline.tightest))),
     *(_check("unaccounted"), _check("release"), _several_accountants, _threat, _check("floating-point")),
-    *(_if(lambda report: bool(report.ledger)), _if(_of_games(lambda game: game.bounds)), _coverage),
-    *(_if(_of_games(lambda game: game.detectable), Presence.PARTLY), _threat),
-    *(_if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY), _worst, _if(_of_games(lambda game: game.groups))),
+    *(_if(lambda report: bool(report.ledger)), _if(_any_game(lambda game: game.bounds)), _coverage),
+    *(_if(_any_game(lambda game: game.detectable), Presence.PARTLY), _threat),
+    *(_if(lambda report: bool(_engagement(report).auditor), Presence.PARTLY), _worst, _if(_any_game(lambda game: game.groups))),
     *(_utility, lambda report: Presence.PARTLY if report.games else Presence.NOT_SHOWN),
     lambda _: Presence.PARTLY,  # lines for names and dates are printed; whether a user signs them, no report can know
     *(_if(lambda report: bool(report.provenance.packages)), lambda _: Presence.ELSEWHERE, _valid),

@@ -294,8 +294,8 @@ def identity(report: AuditReport) -> Table:
         sizes = say("separator.words").join(f"{count(size)} {say(key)}" for key, size in parts.items() if size)
         rows.append((say("cover.data"), say("cover.data_of", name=data.name, source=data.source, sizes=sizes)))
     start = report.created.replace("T", " ").replace("Z", " UTC")
-    started = say("cover.started_audit", start=start, version=report.provenance.version)
-    rows += [(say("cover.report"), (Mono(report.id), started)), *_engagement(report)]
+    start_text = say("cover.started_audit", start=start, version=report.provenance.version)
+    rows += [(say("cover.report"), (Mono(report.id), start_text)), *_engagement(report)]
     columns = (*layout("cover.subject:0.26"), Column(title="", share=0.74))
     return Table(caption="", columns=columns, rows=tuple(rows))
 

@@ -131,8 +131,8 @@ class ConfinedProcess:
             "system": list(os.uname()),
         }
         self.facts, self.body = self.ask(header, content, "be loaded", seconds + len(content) / 2**25, limit)
-        enforced = self.facts.get("enforced")
-        self.limits = tuple(map(str, enforced)) if isinstance(enforced, list) else ()
+        walls = self.facts.get("enforced")
+        self.limits = tuple(map(str, walls)) if isinstance(walls, list) else ()
         _tell_missing(missing_walls(self.limits) if header["device"] == "cpu" else [])
 
     def ask(
