@@ -2,10 +2,12 @@
 
 import functools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from audit.core import checks
+from audit.bounds.estimators import _shared
+from audit.bounds.estimators._shared import TRIALS
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.phrases import phrase
@@ -26,10 +28,7 @@ class BothEnds:
         identically distributed given membership (docs/theory/independent-trials.md, "Both ends").
     """
 
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent, identically distributed trials."""
-        return frozenset({Assumption.INDEPENDENT_TRIALS})
+    assumes: ClassVar[frozenset[Assumption]] = TRIALS
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The largest epsilon that the guesses refute.
@@ -48,7 +47,7 @@ class BothEnds:
             estimator="both_ends",
             comparisons=len(guesses),
             ceiling=max(epsilon, _ceiling(members, len(ranking) - members, pairs, confidence)),
-            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            assumes=tuple(self.assumes),
             selected=phrase("{right} of {guesses} guesses right", right=right[at], guesses=2 * guesses[at]) if at >= 0 else "",
         )
 
@@ -66,10 +65,7 @@ class BothEnds:
 
 
 def _ranking(scores: Scores, delta: float, confidence: float) -> ranks.Memberships:
-    checks.both_sides(scores.included, "both_ends")
-    checks.open_probability(confidence, "confidence")
-    checks.probability(delta, "delta")
-    return ranks.by_rank(scores.values, scores.included)
+    return _shared.rank(scores, "both_ends", delta, confidence, text="delta")
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,11 +1,13 @@
 """Clopper-Pearson limits on both error rates at a threshold that was fixed without looking at the answers."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from audit.bounds.estimators import _shared
+from audit.bounds.estimators._shared import TRIALS
 from audit.core import checks, row_order
-from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
@@ -31,24 +33,20 @@ class ClopperPearson:
         Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709.
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = TRIALS
+
     threshold_by: str = "rank"
     threshold: float = 0.0
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
         checks.choice(self.threshold_by, "threshold_by", CHOICES)
-        if not 1 < self.ratio < float("inf"):
-            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
+        _shared.demand_ratio(self.ratio)
 
     @property
     def nested_in_delta(self) -> bool:
         """True if whatever refutes one delta refutes less: not if the threshold is chosen for one delta."""
         return self.threshold_by != "split"
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent, identically distributed trials."""
-        return frozenset({Assumption.INDEPENDENT_TRIALS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The best of the family's rectangles.
@@ -83,7 +81,7 @@ class ClopperPearson:
             estimator="clopper_pearson",
             comparisons=comparisons,
             ceiling=max(epsilon, ceiling),
-            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            assumes=tuple(self.assumes),
             selected=threshold if epsilon > 0 else "",
         )
 

@@ -3,18 +3,19 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from audit.bounds.estimators import _shared
+from audit.bounds.estimators._shared import TRIALS
 from audit.core import checks
-from audit.core.adjacency import Adjacency
-from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
-from audit.stats.bounds import least_favourable, rank_exact, rank_sums, ranks, roots, shifts
+from audit.event_curves import MOST_SIGNAL, EventCurves, signal_noise
+from audit.stats.bounds import least_favourable, rank_exact, rank_sums, roots, shifts
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff_curves
@@ -41,18 +42,14 @@ class FdpRank:
         Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = TRIALS
+
     statistic: str = "likelihood"
     ratio: float = 3.0
 
     def __post_init__(self) -> None:
         checks.choice(self.statistic, "statistic", STATISTICS)
-        if not 1 < self.ratio < math.inf:
-            raise ConfigError(f"ratio is {self.ratio}; expected a number above 1")
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent, identically distributed trials."""
-        return frozenset({Assumption.INDEPENDENT_TRIALS})
+        _shared.demand_ratio(self.ratio)
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The epsilon at `delta` of the largest noise multiplier not refuted.
@@ -82,7 +79,7 @@ class FdpRank:
             estimator="fdp_rank",
             comparisons=tests,
             ceiling=max(epsilon, _epsilon(top, mechanism, delta)),
-            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            assumes=tuple(self.assumes),
             family=mechanism.family,
             parameter=None if no_noise_fits else mechanism.parameter(signal),
             selected=f"{description}{NO_NOISE_FITS * no_noise_fits}" if signal > 0 else "",
@@ -143,21 +140,11 @@ class FdpRank:
 
 
 def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
-    checks.both_sides(scores.included, "fdp_rank")
-    checks.open_probability(confidence, "confidence")
-    checks.open_probability(delta, "delta of fdp_rank")
-    return ranks.by_rank(scores.values, scores.included)
+    return _shared.rank(scores, "fdp_rank", delta, confidence, inside=True)
 
 
 def _mechanism(scores: Scores) -> EventCurves:
-    curves = find_curves(scores.mechanism)
-    if curves is None:
-        raise UnsupportedMechanism(
-            f"fdp_rank needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use rank_exact or gaussian"
-        )
-    if scores.game.adjacency is Adjacency.REPLACE_ONE:
-        raise UnsupportedMechanism("fdp_rank knows DP-SGD under adding or removing a record, not under replacing one")
-    return curves
+    return _shared.demand_curves(scores, "fdp_rank", "rank_exact or gaussian")
 
 
 def _curve(mechanism: EventCurves) -> tradeoff_curves.Family:

@@ -2,14 +2,17 @@
 
 import functools
 from dataclasses import dataclass
+from typing import ClassVar
 
+from audit.bounds.estimators import _shared
+from audit.bounds.estimators._shared import TRIALS
 from audit.core import checks, row_order
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import gdp_area, least_favourable, ranks
+from audit.stats.bounds import gdp_area, least_favourable
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.curves import tradeoff
 
@@ -34,15 +37,12 @@ class Gaussian:
         Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956 (for auditing with GDP).
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = TRIALS
+
     statistic: str = "auto"
 
     def __post_init__(self) -> None:
         checks.choice(self.statistic, "statistic", STATISTICS)
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent, identically distributed trials."""
-        return frozenset({Assumption.INDEPENDENT_TRIALS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The epsilon at `delta` of the largest mu refuted.
@@ -67,7 +67,7 @@ class Gaussian:
             estimator="gaussian",
             comparisons=1,
             ceiling=max(epsilon, tradeoff.gdp_epsilon(_ceiling(members, nonmembers, by_simulation, significance), delta)),
-            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            assumes=tuple(self.assumes),
             family="gdp",
             parameter=mu,
             selected="AUC over all pairs" if by_simulation else f"{min(members, nonmembers)} disjoint pairs",
@@ -95,10 +95,7 @@ class Gaussian:
 
 
 def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
-    checks.both_sides(scores.included, "gaussian")
-    checks.open_probability(delta, "delta of the gaussian estimator")
-    checks.open_probability(confidence, "confidence")
-    return ranks.by_rank(scores.values, scores.included)
+    return _shared.rank(scores, "gaussian", delta, confidence, text="delta of the gaussian estimator", inside=True)
 
 
 def _paired_floor(scores: Scores, significance: float) -> float:

@@ -2,11 +2,13 @@
 
 import functools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from audit.bounds.estimators import _shared
+from audit.bounds.estimators._shared import COINS
 from audit.core import checks
-from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.phrases import phrase
@@ -43,6 +45,8 @@ class OneRun:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = COINS
+
     guess_fractions: tuple[float, ...] | None = None
     calibration: str = "joint"
     order: str = "ends"
@@ -50,16 +54,8 @@ class OneRun:
     def __post_init__(self) -> None:
         checks.choice(self.calibration, "calibration", CALIBRATIONS)
         checks.choice(self.order, "order", ORDERS)
-        if self.guess_fractions is None:
-            return
-        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
-        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
-            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent fair coins."""
-        return frozenset({Assumption.INDEPENDENT_COINS})
+        if self.guess_fractions is not None:
+            object.__setattr__(self, "guess_fractions", _shared.read_fractions(self.guess_fractions))
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The largest epsilon that the guesses refute.
@@ -78,7 +74,7 @@ class OneRun:
             estimator="one_run",
             comparisons=len(guesses),
             ceiling=max(epsilon, self._ceiling(scores, pairs, confidence)),
-            assumes=(Assumption.INDEPENDENT_COINS,),
+            assumes=tuple(self.assumes),
             selected=phrase("{right} of {guesses} guesses right", right=correct[at], guesses=guesses[at]) if at >= 0 else "",
         )
 

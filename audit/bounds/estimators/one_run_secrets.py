@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.bounds.estimators import _shared
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import AssumptionError, ConfigError, DataError
@@ -47,9 +48,7 @@ class OneRunSecrets:
         checks.choice(self.conversion, "conversion", CONVERSIONS)
         if isinstance(self.named, bool) or not isinstance(self.named, int) or self.named < 1:
             raise ConfigError(f"named is {self.named!r}; expected a whole number of at least 1")
-        object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
-        if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
-            raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
+        object.__setattr__(self, "guess_fractions", _shared.read_fractions(self.guess_fractions))
 
     @property
     def assumes(self) -> frozenset[Assumption]:

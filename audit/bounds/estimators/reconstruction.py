@@ -2,16 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from audit.bounds.estimators import _shared
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.errors import ConfigError, DataError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, signal_noise
+from audit.event_curves import MOST_SIGNAL, EventCurves, signal_noise
 from audit.stats.bounds import reconstruction, roots, secret_guesses
 from audit.stats.curves import tradeoff
 
@@ -43,15 +45,12 @@ class Reconstruction:
         Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = frozenset({Assumption.INDEPENDENT_SECRETS, Assumption.INDEPENDENT_ANSWERS})
+
     family: str = "any"
 
     def __post_init__(self) -> None:
         checks.choice(self.family, "family", FAMILIES)
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Secrets drawn independently, with releases that do not depend on each other."""
-        return frozenset({Assumption.INDEPENDENT_SECRETS, Assumption.INDEPENDENT_ANSWERS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The largest epsilon that the right answers refute.
@@ -163,18 +162,8 @@ def _answers(scores: Scores) -> Answers:
 
 
 def _curves(scores: Scores) -> EventCurves:
-    curves = find_curves(scores.mechanism)
-    if curves is None:
-        raise UnsupportedMechanism(
-            f"reconstruction inside 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use "
-            "family: any or gdp"
-        )
-    if scores.game.adjacency is Adjacency.REPLACE_ONE:
-        raise UnsupportedMechanism(
-            "reconstruction inside 'dp_sgd' knows DP-SGD under adding or removing a record, not under replacing one; "
-            "use family: any"
-        )
-    return curves
+    name, instead = "reconstruction inside 'dp_sgd'", "family: any"
+    return _shared.demand_curves(scores, name, f"{instead} or gdp", replaced=f"; use {instead}")
 
 
 PLUGIN = Reconstruction

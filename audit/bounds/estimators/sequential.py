@@ -4,9 +4,11 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
+from audit.bounds.estimators._shared import TRIALS
 from audit.core import checks, row_order
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -45,15 +47,12 @@ class Sequential:
         Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
     """
 
+    assumes: ClassVar[frozenset[Assumption]] = TRIALS
+
     family: str = "any"
 
     def __post_init__(self) -> None:
         checks.choice(self.family, "family", FAMILIES)
-
-    @property
-    def assumes(self) -> frozenset[Assumption]:
-        """Independent, identically distributed trials."""
-        return frozenset({Assumption.INDEPENDENT_TRIALS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
         """The largest epsilon of a fixed grid that was refuted, by the rows of each side in their order.
@@ -185,7 +184,7 @@ class Sequential:
             estimator="sequential",
             comparisons=1,
             ceiling=max(epsilon, 0.0 if top is None else float(against.epsilons[top])),
-            assumes=(Assumption.INDEPENDENT_TRIALS,),
+            assumes=tuple(self.assumes),
             family=mechanism.family if mechanism is not None else None if self.family == "any" else self.family,
             parameter=self._parameter(float(against.parameters[index or 0]), mechanism),
         )
