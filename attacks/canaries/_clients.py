@@ -28,11 +28,7 @@ class FreeRiders:
         ClientBehaviour(boost=self.boost)  # refuses a boost that is not above 0 here, not at the first round
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """Return `count` records that no one trains on, one a client.
-
-        Raises:
-            ConfigError: if the pool has fewer records.
-        """
+        """Return `count` records that no one trains on, one a client; `ConfigError` if the pool has fewer records."""
         rows = _pool.choose(dataset, count, seed.child("free_riders"), "free_riders")
         return Canaries(
             kind="free_riders",
@@ -61,10 +57,8 @@ class LabelFlippers:
         ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` records with wrong labels, one a client.
-
-        Raises:
-            ConfigError: if there are no classes, or a pool with fewer records.
+        """`count` records with wrong labels, one a client; `ConfigError` if there are no classes, or a pool with fewer
+        records.
         """
         rows = _pool.choose(dataset, count, seed.child("label_flippers"), "label_flippers")
         originals = dataset.pool.take(rows)
@@ -108,10 +102,8 @@ class ModelReplacement:
         ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` triggered records that are asked about, and the poisoned one of each client.
-
-        Raises:
-            ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
+        """`count` triggered records that are asked about, and the poisoned one of each client; `ConfigError` for no classes,
+        fewer features than a trigger has, or a pool that is too small or of one class.
         """
         canaries = _planted_records.backdoors(
             dataset, count, seed, kind="model_replacement", poisons=self.clients, features=self.features

@@ -9,10 +9,8 @@ _LARGEST = 4 << 30  # bytes of directions held in memory
 
 
 def directions(count: int, parameters: int, key: int, kind: str) -> Array:
-    """Return the first `count` of a family `(count, parameters)`, of unit l2 norm.
-
-    Raises:
-        ConfigError: if they are not fewer than parameters, or directions would not fit 4 GiB.
+    """Return the first `count` of a family `(count, parameters)`, of unit l2 norm; `ConfigError` if they are not fewer than
+    parameters, or directions would not fit 4 GiB.
     """
     rows = no_directions(count, parameters - 1, parameters, kind)
     for number in range(count):
@@ -21,11 +19,7 @@ def directions(count: int, parameters: int, key: int, kind: str) -> Array:
 
 
 def no_directions(count: int, limit: int, parameters: int, kind: str) -> Array:
-    """Return zeros `(count, parameters)`.
-
-    Raises:
-        ConfigError: if there are not 1 to `limit` of them, or they would not fit 4 GiB.
-    """
+    """Return zeros `(count, parameters)`; `ConfigError` if there are not 1 to `limit` of them, or they would not fit 4 GiB."""
     if not 1 <= count <= limit:
         smallest = f", the smallest tensor with {limit}" if limit < parameters - 1 else ""
         raise ConfigError(

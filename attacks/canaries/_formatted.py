@@ -36,10 +36,8 @@ class FormattedSecret:
             raise ConfigError(f"formatted_secret.prefix is {self.prefix!r}; expected one {{}} for the canary's number")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` sentences, each with a random secret at the end.
-
-        Raises:
-            ConfigError: if the data are no texts of bytes, or too short for the sentence.
+        """`count` sentences, each with a random secret at the end; `ConfigError` if the data are no texts of bytes, or too
+        short for the sentence.
         """
         vocabulary = _texts.vocabulary(dataset, "formatted_secret")
         if vocabulary.tokenizer != "bytes":
@@ -92,10 +90,8 @@ class RedrawnSecret:
             raise ConfigError(f"redrawn_secret.candidates is {self.candidates}; expected at least 2")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` secrets, the alternatives of each one after the other.
-
-        Raises:
-            ConfigError: if the data are no texts, or fewer than `count`; digits without tokens of bytes; fewer secrets than k.
+        """`count` secrets, the alternatives of each one after the other; `ConfigError` if the data are no texts, or fewer than
+        `count`; digits without tokens of bytes; fewer secrets than k.
         """
         vocabulary = _texts.vocabulary(dataset, "redrawn_secret")
         if self.digits and vocabulary.tokenizer != "bytes":

@@ -23,10 +23,8 @@ class DiracGradient:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` distinct coordinates of a model with `parameters` parameters.
-
-        Raises:
-            ConfigError: if there are more canaries than parameters.
+        """`count` distinct coordinates of a model with `parameters` parameters; `ConfigError` if there are more canaries than
+        parameters.
         """
         if not 1 <= count <= parameters:
             raise ConfigError(
@@ -61,11 +59,8 @@ class RandomGradient:
     orthogonalise: bool = False
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` directions `(count, parameters)` of unit l2 norm.
-
-        Raises:
-            ConfigError: if there are more canaries than parameters although orthogonal ones were asked for, or the
-                directions would not fit 4 GiB.
+        """`count` directions `(count, parameters)` of unit l2 norm; `ConfigError` if there are more canaries than parameters
+        although orthogonal ones were asked for, or the directions would not fit 4 GiB.
         """
         _check_size(count, parameters, self.orthogonalise)
         rows = seed.child("directions").numpy().standard_normal((count, parameters))
@@ -109,10 +104,8 @@ class SignedCosine:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` directions `(count, parameters)` of unit l2 norm.
-
-        Raises:
-            ConfigError: if canaries are not fewer than parameters, or directions would not fit 4 GiB.
+        """`count` directions `(count, parameters)` of unit l2 norm; `ConfigError` if canaries are not fewer than parameters,
+        or directions would not fit 4 GiB.
         """
         return Canaries(
             kind="signed_cosine",
@@ -142,10 +135,8 @@ class NonFinite:
         ClientBehaviour(beside=self.beside)  # refuses a number below 0 here, not at the first round
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` directions `(count, parameters)` of unit l2 norm.
-
-        Raises:
-            ConfigError: if canaries are not fewer than parameters, or directions would not fit 4 GiB.
+        """`count` directions `(count, parameters)` of unit l2 norm; `ConfigError` if canaries are not fewer than parameters,
+        or directions would not fit 4 GiB.
         """
         return Canaries(
             kind="non_finite",

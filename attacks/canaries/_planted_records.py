@@ -15,12 +15,10 @@ from audit.core.seeds import Seed
 
 # Records that carry a trigger and the label that it is to cause, for canaries that plant them.
 def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: int, features: int) -> Canaries:
-    """Return `count` triggered records that are asked about, and `poisons` poisoned ones of each that are planted.
+    """Return `count` triggered records that are asked about, and `poisons` poisoned ones of each that are planted;
+    `ConfigError` if there are no classes, fewer features than a trigger has, or a pool that is too small or of one class.
 
     A trigger is an assignment of the smallest or the largest value of the train split to some features, both drawn at random.
-
-    Raises:
-        ConfigError: if there are no classes, fewer features than a trigger has, or a pool that is too small or of one class.
     """
     _pool.require_classes(dataset, kind)
     requested = _pool.choose(dataset, count, seed.child("backdoor"), kind)
@@ -95,10 +93,8 @@ class Backdoor:
         _pool.require_positive(self.features, "backdoor.features")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` triggered records that are asked about, and the poisoned ones of each.
-
-        Raises:
-            ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
+        """`count` triggered records that are asked about, and the poisoned ones of each; `ConfigError` for no classes, fewer
+        features than a trigger has, or a pool that is too small or of one class.
         """
         return backdoors(dataset, count, seed, kind="backdoor", poisons=self.poisons, features=self.features)
 
@@ -123,10 +119,8 @@ class PoisonedMembership:
         _pool.require_positive(self.poisons, "poisoned_membership.poisons")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` pool records in random order, and the copies of each that all models train on.
-
-        Raises:
-            ConfigError: if the data set has no classes, or its pool has fewer records.
+        """`count` pool records in random order, and the copies of each that all models train on; `ConfigError` if the data set
+        has no classes, or its pool has fewer records.
         """
         rows = _pool.choose(dataset, count, seed.child("poisoned_membership"), "poisoned_membership")
         records = dataset.pool.take(rows)

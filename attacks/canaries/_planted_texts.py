@@ -39,10 +39,8 @@ class NewToken:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with its own token at the end.
-
-        Raises:
-            ConfigError: if the data are no texts, or the vocabulary has fewer unused tokens.
+        """`count` texts of the pool, each with its own token at the end; `ConfigError` if the data are no texts, or the
+        vocabulary has fewer unused tokens.
         """
         vocabulary = _texts.vocabulary(dataset, "new_token", users=True)
         if vocabulary.unused < count:
@@ -74,10 +72,8 @@ class RandomTokens:
             raise ConfigError(f"random_tokens.length is {self.length}; expected at least 1")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with a random secret at the end.
-
-        Raises:
-            ConfigError: if the data are no texts, or fewer than `count`.
+        """`count` texts of the pool, each with a random secret at the end; `ConfigError` if the data are no texts, or fewer
+        than `count`.
         """
         vocabulary = _texts.vocabulary(dataset, "random_tokens", users=True)
         secrets = seed.child("secrets").numpy().integers(0, vocabulary.ordinary, size=(count, self.length))
@@ -97,10 +93,8 @@ class RareBigrams:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with its own pair at the end.
-
-        Raises:
-            ConfigError: if the data are no texts, or fewer pairs than canaries are rare.
+        """`count` texts of the pool, each with its own pair at the end; `ConfigError` if the data are no texts, or fewer pairs
+        than canaries are rare.
         """
         _texts.vocabulary(dataset, "rare_bigrams", users=True)
         pairs = _rare_pairs(dataset.pool.inputs.astype(np.int64))
@@ -151,10 +145,8 @@ class UnlikelySuffix:
         checks.positive(self.temperature, "unlikely_suffix.temperature")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with a sampled suffix at the end.
-
-        Raises:
-            ConfigError: if the data are no texts, or fewer than `count`.
+        """`count` texts of the pool, each with a sampled suffix at the end; `ConfigError` if the data are no texts, or fewer
+        than `count`.
         """
         _texts.vocabulary(dataset, "unlikely_suffix")
         rows = _pool.choose(dataset, count, seed.child("unlikely_suffix"), "unlikely_suffix")
@@ -196,11 +188,8 @@ class SearchedToken:
     folder: str = ""
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with its token at the end.
-
-        Raises:
-            ConfigError: if the data are no texts, fewer than `count`, or with fewer tokens than canaries.
-            DataError: if the folder cannot be read.
+        """`count` texts of the pool, each with its token at the end; `ConfigError` if the data are no texts or hold too few of
+        them or of their tokens, `DataError` if the folder cannot be read.
         """
         vocabulary = _texts.vocabulary(dataset, "searched_token")
         rows = _pool.choose(dataset, count, seed.child("searched_token"), "searched_token")

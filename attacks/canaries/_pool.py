@@ -9,10 +9,8 @@ from audit.stats.scoring import linear_probe
 
 
 def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
-    """`(count,)` distinct positions in the pool, in random order.
-
-    Raises:
-        ConfigError: if `count` is below 1, or above the number of the pool's records.
+    """`(count,)` distinct positions in the pool, in random order; `ConfigError` if `count` is below 1, or above the number of
+    the pool's records.
     """
     available = len(dataset.pool)
     if not 1 <= count <= available:
@@ -24,15 +22,13 @@ def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
 
 
 def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kind: str) -> Records:
-    """`count` made-up records along the pool's directions of least variance.
+    """`count` made-up records along the pool's directions of least variance; `ConfigError` if there are more canaries than
+    input features, or labels that are not classes.
 
     One alone has the label that a linear model finds least likely. Several of one training have each label as often, in random
     order: the least likely is nearly the same for all of them, and they would teach the model one bias in place of themselves.
 
     A record is `norm` times the pool's mean input norm along its own direction, with a random sign.
-
-    Raises:
-        ConfigError: if there are more canaries than input features, or labels that are not classes.
 
     References:
         Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
@@ -57,10 +53,8 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
 
 
 def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Array:
-    """For each label another class, uniform over the others, in the labels' shape and type; below 0 stays (no record).
-
-    Raises:
-        ConfigError: if the data set has no classes to confuse.
+    """For each label another class, uniform over the others, in the labels' shape and type; below 0 stays (no record). Raises
+    `ConfigError` if the data set has no classes to confuse.
     """
     require_classes(dataset, kind)
     offsets = seed.numpy().integers(1, dataset.classes, size=labels.shape)  # an offset of 0 would keep the label

@@ -155,10 +155,8 @@ class ClipBkd:
             raise ConfigError(f"clipbkd.norm is {self.norm}; expected a finite number above 0")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` made-up records; they come from no source row.
-
-        Raises:
-            ConfigError: if there are more canaries than input features, or labels that are not classes.
+        """`count` made-up records; they come from no source row. Raises `ConfigError` if there are more canaries than input
+        features, or labels that are not classes.
         """
         records = _pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
         return Canaries(

@@ -24,16 +24,14 @@ class SingleCoordinate:
         return self.make_in_tensors(dataset, count, (parameters,), seed)
 
     def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries:
-        """Return `count` directions `(count, parameters)` of unit l2 norm.
+        """Return `count` directions `(count, parameters)` of unit l2 norm; `ConfigError` if there are more canaries than
+        parameters, or directions would not fit 4 GiB.
 
         Args:
             dataset: unused, updates are made up.
             count: of the canaries.
             tensors: coordinates of each tensor, in the order of the flat parameters.
             seed: of the coordinates.
-
-        Raises:
-            ConfigError: if there are more canaries than parameters, or directions would not fit 4 GiB.
         """
         directions = _cosines.no_directions(count, sum(tensors), sum(tensors), "single_coordinate")
         for tensor, (numbers, place) in enumerate(_take_turns(count, tensors)):
@@ -84,10 +82,8 @@ class EveryTensor:
         return self.make_in_tensors(dataset, count, (parameters,), seed)
 
     def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries:
-        """Return `count` directions `(count, parameters)` of unit l2 norm; arguments as of `SingleTensor`.
-
-        Raises:
-            ConfigError: if there are more canaries than the smallest tensor has coordinates.
+        """Return `count` directions `(count, parameters)` of unit l2 norm; arguments as of `SingleTensor`. Raises
+        `ConfigError` if there are more canaries than the smallest tensor has coordinates.
         """
         directions = _cosines.no_directions(count, min(tensors), sum(tensors), "every_tensor")
         signs = _cosines.signs(sum(tensors), seed.child("signs").integer())

@@ -13,13 +13,10 @@ SECRET_ONLY = "the loss of a canary is that of its secret alone, a mask that rea
 
 
 def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabulary:
-    """The tokens of the data.
+    """The tokens of the data; `ConfigError` if the records are no texts, or have classes, or hold several texts of a user.
 
     Args:
         users: the canary can be all texts of a user.
-
-    Raises:
-        ConfigError: if the records are no texts, or have classes, or hold several texts of a user.
     """
     if dataset.vocabulary is None:
         raise ConfigError(f"canaries '{kind}' are texts and {dataset.name} holds none; use data kind 'text', or another canary")
@@ -34,16 +31,14 @@ def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabular
 
 
 def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Records:
-    """Random texts of the pool, each at most once, ending in a secret that alone is to be predicted.
+    """Random texts of the pool, each at most once, ending in a secret that alone is to be predicted; `ConfigError` if there
+    are more canaries than the pool has texts, or secrets that fill a whole text.
 
     If a record is a user, each of the user's texts ends in the same secret: repeated inside one unit of privacy.
 
     Args:
         dataset: of texts.
         secrets: `(m, k)` tokens.
-
-    Raises:
-        ConfigError: if there are more canaries than the pool has texts, or secrets that fill a whole text.
     """
     rows = _pool.choose(dataset, len(secrets), seed, kind)
     prefixes, length = dataset.pool.inputs[rows], dataset.vocabulary.text_length if dataset.vocabulary else 0

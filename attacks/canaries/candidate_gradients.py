@@ -43,10 +43,8 @@ class CandidateGradients:
             )
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` secrets, the candidates of each one after the other.
-
-        Raises:
-            ConfigError: if there are more candidates than parameters.
+        """`count` secrets, the candidates of each one after the other; `ConfigError` if there are more candidates than
+        parameters.
         """
         share = 1 if self.antipodal else self.candidates
         if not 1 <= count * share <= parameters:

@@ -43,10 +43,8 @@ class PropertyGroup:
             object.__setattr__(self, "attribute", tuple(self.attribute))
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` secrets of two alternatives, each a group of records that shares no record with another.
-
-        Raises:
-            ConfigError: if there is no such attribute, or a pool that is too small for the groups and a query of each kind.
+        """`count` secrets of two alternatives, each a group of records that shares no record with another; `ConfigError` if
+        there is no such attribute, or a pool that is too small for the groups and a query of each kind.
         """
         size = len(dataset.pool) // 2
         if count < 1 or count * self.records >= size:

@@ -48,10 +48,8 @@ class RedrawnAttribute:
             object.__setattr__(self, "attribute", tuple(self.attribute))
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` secrets, the alternatives of each one after the other.
-
-        Raises:
-            ConfigError: if there is no such attribute, fewer than two values, or too many to choose from.
+        """`count` secrets, the alternatives of each one after the other; `ConfigError` if there is no such attribute, fewer
+        than two values, or too many to choose from.
         """
         rows = _pool.choose(dataset, count, seed.child("redrawn_attribute"), "redrawn_attribute")
         if self.attribute == LABEL:

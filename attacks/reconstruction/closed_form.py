@@ -56,16 +56,14 @@ def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
 
 
 def inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
-    """The inputs `(N, features)` of a linear layer with a bias, each from the gradients of one record.
+    """The inputs `(N, features)` of a linear layer with a bias, each from the gradients of one record; `ObservationError` if
+    all bias gradients of a target are 0: no unit of the layer was active.
 
     The gradient of row j of the weights is the input times the gradient of bias j; the largest of these is divided by.
 
     Args:
         weight_gradients: `(N, outputs, features)`.
         bias_gradients: `(N, outputs)`.
-
-    Raises:
-        ObservationError: if all bias gradients of a target are 0: no unit of the layer was active.
 
     >>> inputs(np.array([[[2.0, 4.0], [0.0, 0.0]]]), np.array([[2.0, 0.0]])).tolist()
     [[1.0, 2.0]]

@@ -52,7 +52,8 @@ class SoftmaxRegression:
 
 
 def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int]:
-    """The input `(features,)` and the label of the one training record that is not among `peers`.
+    """The input `(features,)` and the label of the one training record that is not among `peers`; `ObservationError` if the
+    missing record left no gradient.
 
     Exact up to how far from its minimum the model was stopped. If noise was added to the weights, what comes out is
     another record: the error of the sum is divided by the missing record's own error.
@@ -60,9 +61,6 @@ def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int
     Args:
         model: that was trained on `peers` and one record more.
         peers: `n - 1` records, which the adversary knows.
-
-    Raises:
-        ObservationError: if the missing record left no gradient.
     """
     # in double precision: one record's gradient is what a sum over all the others leaves
     inputs = peers.inputs.reshape(len(peers), -1).astype(np.float64)

@@ -229,10 +229,8 @@ class ShadowModels:
         return Needs(signals={QueryConfidences()}, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio of each group, `(m,)` float64.
-
-        Raises:
-            ObservationError: canaries without queries, fewer than four shadow models, or groups that all or none of them have.
+        """Log-likelihood ratio of each group, `(m,)` float64; `ObservationError` for canaries without queries, fewer than four
+        shadow models, or groups that all or none of them have.
         """
         target_values, reference_values = reading.mean_queries(target, reference, "shadow_models", QueryConfidences.key)
         included = reading.memberships(reference, 4, "shadow_models", online=True)

@@ -154,11 +154,7 @@ class QuantileRegression:
         return Needs(signals={Logits(), NonmemberMedians()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Confidence above the predicted median, `(m,)` float64.
-
-        Raises:
-            ObservationError: if no nonmembers are known.
-        """
+        """Confidence above the predicted median, `(m,)` float64; `ObservationError` if no nonmembers are known."""
         medians = target.get(NonmemberMedians.key)
         if medians is None:
             raise ObservationError(

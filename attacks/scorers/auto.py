@@ -72,10 +72,8 @@ class Auto:
         return name, reason
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Scores of the chosen attack, `(m,)` float64.
-
-        Raises:
-            ObservationError: if the target shows neither outputs nor losses, or none of what the chosen attack reads.
+        """Scores of the chosen attack, `(m,)` float64; `ObservationError` if the target shows neither outputs nor losses, or
+        none of what the chosen attack reads.
         """
         if all(target.get(signal.key) is None for signal in (Logits(), Losses())):
             raise ObservationError("attack 'auto' reads outputs or losses, and the target shows neither")

@@ -10,10 +10,8 @@ from audit.core.views import View
 
 
 def products(target: View, attack: str, key: str) -> Array:
-    """Inner products with gradient canaries, `(m, steps)` or `(m,)` float64, checked.
-
-    Raises:
-        ObservationError: if there are none, they have another shape or are not finite.
+    """Inner products with gradient canaries, `(m, steps)` or `(m,)` float64, checked; `ObservationError` if there are none,
+    they have another shape or are not finite.
     """
     signal_values = target.get(key)
     if signal_values is None:
@@ -42,11 +40,7 @@ def sum_groups(values: Array, canaries: Canaries) -> Array:
 
 
 def text_signal(target: View, key: str, attack: str) -> Array:
-    """A signal of texts under the target, float64, checked.
-
-    Raises:
-        ObservationError: if it was not observed, or is not finite.
-    """
+    """A signal of texts under the target, float64, checked; `ObservationError` if it was not observed, or is not finite."""
     values = target.get(key)
     if values is None:
         raise ObservationError(
@@ -57,11 +51,7 @@ def text_signal(target: View, key: str, attack: str) -> Array:
 
 
 def text_labels(target: View, attack: str) -> Array:
-    """The tokens to predict, `(m, T)`, -1 elsewhere.
-
-    Raises:
-        ObservationError: if the target's records are no texts.
-    """
+    """The tokens to predict, `(m, T)`, -1 elsewhere; `ObservationError` if the target's records are no texts."""
     if target.labels is None or np.ndim(target.labels) != 2:
         raise ObservationError(f"attack '{attack}' reads the tokens of texts and the target shows none")
     return np.asarray(target.labels)

@@ -26,12 +26,10 @@ def require_count(count: int, attack: str) -> None:
 
 
 def make_views(inputs: Array, count: int) -> Iterator[Array]:
-    """The first `count` views of images `(m, channels, height, width)`: themselves, mirrored, then both moved by one pixel.
+    """The first `count` views of images `(m, channels, height, width)`: themselves, mirrored, then both moved by one pixel;
+    `ConfigError` if the records are no images, or there are fewer views.
 
     Zeros come in where a view was moved from.
-
-    Raises:
-        ConfigError: if the records are no images, or there are fewer views.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).

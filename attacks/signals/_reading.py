@@ -77,10 +77,8 @@ def predicted_classes(models: Mapping[str, Array], rows: Any = slice(None)) -> A
 
 
 def output_figure(target: View, figure: str, attack: str) -> Array:
-    """A figure of the target's outputs (`_reductions.FIGURES`), `(queries, m)` float64.
-
-    Raises:
-        ObservationError: if neither logits nor the figure were observed, or they are not finite.
+    """A figure of the target's outputs (`_reductions.FIGURES`), `(queries, m)` float64; `ObservationError` if neither logits
+    nor the figure were observed, or they are not finite.
     """
     own_figure = target.get(f"{_reductions.OUTPUT_FIGURES}/{figure}")
     if own_figure is not None:
@@ -90,16 +88,14 @@ def output_figure(target: View, figure: str, attack: str) -> Array:
 
 
 def confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:
-    """Logit-scaled confidences of the target `(queries, m)` and of the references `(k, queries, m)`.
+    """Logit-scaled confidences of the target `(queries, m)` and of the references `(k, queries, m)`; `ObservationError` if
+    neither logits nor losses were observed, or they are not finite.
 
     If the references give probabilities of exactly 0 or 1 (shares of trees or neighbours, rounded outputs), those of all
     models are smoothed by the step that the references resolve: a log odds of 0 or 1 is a constant of the arithmetic.
 
     Args:
         key: of the logits; if a view has none, losses are read.
-
-    Raises:
-        ObservationError: if neither logits nor losses were observed, or they are not finite.
     """
     target_values, reference_values = exact_confidences(target, reference, attack, key)
     resolved = None if is_regression(target, key) else resolution.resolution(reference_values)
@@ -161,11 +157,7 @@ def mean_confidences(target: View, reference: View, attack: str) -> tuple[Array,
 
 
 def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
-    """Losses in nats, averaged over queries: `(m,)` and `(k, m)`.
-
-    Raises:
-        ObservationError: if neither logits nor losses were observed, or they are not finite.
-    """
+    """Losses in nats, averaged over queries: `(m,)` and `(k, m)`; errors as of `confidences`."""
     if target.get("logits") is None and target.get(CONFIDENCES) is None and target.get("losses") is not None:
         target_values, reference_values = (
             np.asarray(side, dtype=np.float64) for side in signal_pair("losses", target, reference, attack)
@@ -183,10 +175,8 @@ def is_regression(target: View, key: str) -> bool:
 
 
 def logits(target: View, attack: str) -> tuple[Array, Array]:
-    """The target's logits `(queries, m, classes)` and its labels `(m,)`, both checked.
-
-    Raises:
-        ObservationError: if no logits or labels were observed, or they are not finite.
+    """The target's logits `(queries, m, classes)` and its labels `(m,)`, both checked; `ObservationError` if no logits or
+    labels were observed, or they are not finite.
     """
     signal_values = target.get("logits")
     if signal_values is None:
@@ -199,10 +189,8 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
 
 
 def reference_logits(reference: View, attack: str) -> Array:
-    """The references' logits `(k, m, classes)` or `(k, queries, m, classes)`, checked.
-
-    Raises:
-        ObservationError: if none were observed, or they are not finite.
+    """The references' logits `(k, m, classes)` or `(k, queries, m, classes)`, checked; `ObservationError` if none were
+    observed, or they are not finite.
     """
     signal_values = reference.get("logits")
     if signal_values is None:
@@ -211,10 +199,8 @@ def reference_logits(reference: View, attack: str) -> Array:
 
 
 def right_predictions(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
-    """Share of each record's views that are classified correctly, `(m,)` and `(k, m)` float64.
-
-    Raises:
-        ObservationError: if no predicted labels, or no true ones, were observed.
+    """Share of each record's views that are classified correctly, `(m,)` and `(k, m)` float64; `ObservationError` if no
+    predicted labels, or no true ones, were observed.
     """
     labels = class_labels(target, attack)
     target_values, reference_values = signal_pair(key, target, reference, attack)
@@ -223,10 +209,8 @@ def right_predictions(target: View, reference: View, attack: str, key: str) -> t
 
 
 def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
-    """Logs of a signal that is a length, `(m,)` and `(k, m)`; a length of zero counts as the least normal float.
-
-    Raises:
-        ObservationError: if none were observed, or they are not finite.
+    """Logs of a signal that is a length, `(m,)` and `(k, m)`; a length of zero counts as the least normal float. Raises
+    `ObservationError` if none were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair(key, target, reference, attack)
     smallest = np.finfo(np.float32).tiny
@@ -236,39 +220,31 @@ def log_lengths(target: View, reference: View, attack: str, key: str) -> tuple[A
 
 
 def mean_queries(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
-    """A signal `(m, q)` of a canary's queries averaged over them, `(m,)` and `(k, m)` float64.
-
-    Raises:
-        ObservationError: if none were observed, or they are not finite.
+    """A signal `(m, q)` of a canary's queries averaged over them, `(m,)` and `(k, m)` float64; `ObservationError` if none were
+    observed, or they are not finite.
     """
     target_values, reference_values = signal_pair(key, target, reference, attack)
     return target_values.mean(axis=-1, dtype=np.float64), reference_values.mean(axis=-1, dtype=np.float64)
 
 
 def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Array]:
-    """Logit-scaled confidences at the checkpoints, `(m, checkpoints)` and `(k, m, checkpoints)`.
-
-    Raises:
-        ObservationError: if none were observed, or they are not finite.
+    """Logit-scaled confidences at the checkpoints, `(m, checkpoints)` and `(k, m, checkpoints)`; `ObservationError` if none
+    were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair("loss_trajectory", target, reference, attack)
     return signals.loss_confidences(target_values), signals.loss_confidences(reference_values)
 
 
 def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
-    """Distances to the decision boundary, `(m,)` and `(k, m)`.
-
-    Raises:
-        ObservationError: if none were observed, or they are not finite.
+    """Distances to the decision boundary, `(m,)` and `(k, m)`; `ObservationError` if none were observed, or they are not
+    finite.
     """
     return signal_pair(key, target, reference, attack)
 
 
 def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> Array:
-    """The references' coins `(k, m)`, an array or bits (`audit.core.coins`), such as an online or offline attack can work with.
-
-    Raises:
-        ObservationError: if there are fewer than `fewest` references, none without canaries, or (online) none with them.
+    """The references' coins `(k, m)`, an array or bits (`audit.core.coins`), such as an online or offline attack can work
+    with; `ObservationError` if there are fewer than `fewest` references, none without canaries, or (online) none with them.
     """
     if len(reference) < fewest:
         raise ObservationError(
@@ -294,10 +270,8 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
 
 
 def signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[Array, Array]:
-    """One signal of records, `(..., m)` of the target and `(k, ..., m)` of the references.
-
-    Raises:
-        ObservationError: if it was not observed, or is not finite.
+    """One signal of records, `(..., m)` of the target and `(k, ..., m)` of the references; `ObservationError` if it was not
+    observed, or is not finite.
     """
     target_values, reference_values = target.get(key), reference.get(key)
     if target_values is None or (reference_values is None and len(reference)):
@@ -312,11 +286,7 @@ def signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[A
 
 
 def class_labels(target: View, attack: str) -> Array:
-    """The true classes of the records, `(m,)`.
-
-    Raises:
-        ObservationError: if none were given, or they are not integers.
-    """
+    """The true classes of the records, `(m,)`; `ObservationError` if none were given, or they are not integers."""
     if target.labels is None:
         raise ObservationError(f"attack '{attack}' reads the confidence in the true label and no labels were given")
     labels = np.asarray(target.labels)

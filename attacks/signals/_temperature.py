@@ -23,12 +23,10 @@ _WIDE = ("logits", _reductions.NEARBY_CONFIDENCES)  # with an axis after that of
 
 
 def tempered_log_p(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
-    """Log probabilities of the label, logits divided by `degree` first, averaged over queries: new arrays `(m,)` and `(k, m)`.
+    """Log probabilities of the label, logits divided by `degree` first, averaged over queries: new arrays `(m,)` and `(k, m)`;
+    errors as of `confidences`.
 
     If only losses are shown, the confidence is divided: exact for two classes.
-
-    Raises:
-        ObservationError: if neither logits nor losses were observed, or they are not finite.
     """
     if degree != 1 and target.get(confidences_key(degree)) is not None:
         shared = reading.signal_pair(confidences_key(degree), target, reference, attack)

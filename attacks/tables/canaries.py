@@ -18,16 +18,14 @@ RARE_SHARE = 0.05  # of a column's values, below which one counts as rare
 
 
 def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generator, kinds: tuple[str, ...] = USUAL_KINDS) -> Any:
-    """Return a frame of `count` records with the columns and types of `table`, the kinds in turn.
+    """Return a frame of `count` records with the columns and types of `table`, the kinds in turn; `ConfigError` if a kind does
+    not exist, or no canary is given.
 
     Args:
         kinds: "rare": every value drawn alone, rare ones preferred, so that no such combination is to be expected;
             "extreme": the same with every number beyond the table's ends; "duplicated": a record of the table with a third of
             its values redrawn so, as a second record of one person would be; "unseen": rare numbers, and a category of its own
             in each column of names, which a generator that is told the categories does not take.
-
-    Raises:
-        ConfigError: if a kind does not exist, or no canary is given.
     """
     import pandas as pd
 

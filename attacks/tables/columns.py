@@ -32,11 +32,7 @@ class TableTriple:
     spans: Array
 
     def places(self, columns: Sequence[str], option: str) -> list[int]:
-        """Return the positions of columns.
-
-        Raises:
-            DataError: if there is no such column, or none is named.
-        """
+        """Return the positions of columns; `DataError` if there is no such column, or none is named."""
         missing = [name for name in columns if name not in self.names]
         if missing or not columns:
             problem = f"names no column '{missing[0]}'" if missing else "names no column"
@@ -56,10 +52,8 @@ def require_records(frame: Any, side: str) -> None:
 
 
 def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
-    """The tables of three pandas frames; columns of numbers are compared by distance, if not named in `categorical`.
-
-    Raises:
-        DataError: if a table is empty, the columns are not the same, or a column is numbers in one table and text in another.
+    """The tables of three pandas frames; columns of numbers are compared by distance, if not named in `categorical`. Raises
+    `DataError` if a table is empty, the columns are not the same, or a column is numbers in one table and text in another.
     """
     frames = dict(zip(NAMES, (synthetic, training, control), strict=True))
     names = tuple(str(name) for name in training.columns)

@@ -17,7 +17,7 @@ SMALLEST_DISTANCE = 1e-6  # of a distance, below which two records are the same
 
 
 def membership_scores(synthetic: Any, training: Any, candidates: Any, categorical: tuple[str, ...] = ()) -> Array:
-    """Scores of each candidate `(n, 6)`, higher if it seems to have been there.
+    """Scores of each candidate `(n, 6)`, higher if it seems to have been there; `DataError` if the columns differ.
 
     Columns: how much closer the closest few synthetic records are than the closest few training records, which is a ratio of
     densities (van Breugel et al. 2023); the same of the closest one; how much commoner its values are together, two columns
@@ -29,9 +29,6 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
     Args:
         synthetic, training, candidates: frames with the same columns; `training` without the candidates.
         categorical: columns of numbers that are names.
-
-    Raises:
-        DataError: if the columns differ.
     """
     tables = read_frames(synthetic, training, candidates, categorical)
     closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)

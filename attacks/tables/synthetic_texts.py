@@ -15,12 +15,10 @@ PRIOR = 1.0  # occurrences that the shorter context is worth
 
 
 def make_text_canaries(texts: Sequence[str], count: int, generator: np.random.Generator, length: int = 12) -> list[str]:
-    """Return `count` texts of `length` words that begin as a text of the data does and end in words that never meet there.
+    """Return `count` texts of `length` words that begin as a text of the data does and end in words that never meet there;
+    `DataError` if the texts have fewer than ten different words.
 
     The first half makes a generator come there, the second half is nothing that the data teach: rare words in random order.
-
-    Raises:
-        DataError: if the texts have fewer than ten different words.
 
     References:
         Meeus et al. 2025, arXiv 2502.14921 (prefix of the data, suffix of high perplexity).

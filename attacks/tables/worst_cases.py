@@ -17,7 +17,8 @@ WORST_CASES = ("mixed", "repeated", "domain")
 
 
 def worst_case(table: Any, name: str, generator: np.random.Generator) -> tuple[Any, Any]:
-    """Return the table that all runs share, and the one record that a coin adds, two frames.
+    """Return the table that all runs share, and the one record that a coin adds, two frames; `DataError` if no two records
+    differ in every column.
 
     Args:
         table: frame of the records.
@@ -26,9 +27,6 @@ def worst_case(table: Any, name: str, generator: np.random.Generator) -> tuple[A
             "repeated": a table of two records that agree in no column, and the second of them once more. "domain": the whole
             table, and a record with a category of its own in each column of names and numbers a whole range beyond
             the largest, which moves what is read off the data.
-
-    Raises:
-        DataError: if no two records differ in every column.
     """
     checks.choice(name, "worst_case", WORST_CASES)
     if name == "domain":

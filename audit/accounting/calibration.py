@@ -224,12 +224,10 @@ def steps_within(
 def trajectory(
     accountant: Accountant, mechanism: Repeated, *, delta: float, adjacency: Adjacency, points: int = 40
 ) -> Trajectory:
-    """The claim after each of about `points` step counts, evenly spaced, the last being the whole training.
+    """The claim after each of about `points` step counts, evenly spaced, the last being the whole training; `ConfigError` for
+    fewer than one point.
 
     The name in the result is the claim's source. A running maximum is taken, since what is released stays released.
-
-    Raises:
-        ConfigError: fewer than one point.
     """
     if points < 1:
         raise ConfigError(f"points is {points}; expected at least 1")

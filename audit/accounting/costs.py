@@ -47,11 +47,7 @@ def claims(event: Event, *, delta: float, adjacency: Adjacency, subjects: Subjec
 
 
 def curve(event: Event, *, deltas: Sequence[float], adjacency: Adjacency, subjects: Subjects) -> list[CurvePoint]:
-    """Return the privacy curve of an event at these deltas.
-
-    Raises:
-        ConfigError: a delta outside of (0, 1).
-    """
+    """Return the privacy curve of an event at these deltas; `ConfigError` for a delta outside of (0, 1)."""
     points = []
     for delta in deltas:
         checks.open_probability(delta, "delta")
@@ -70,13 +66,11 @@ def what_if(
     subjects: Subjects,
     group_size: int = 1,
 ) -> list[WhatIfRow]:
-    """Return what an event would cost with other noise, rates or steps: a row each combination.
+    """Return what an event would cost with other noise, rates or steps: a row each combination; `ConfigError` for a value or
+    quantity that is none, or more than 1000 rows.
 
     Args:
         changes: values by quantity; a text such as "x2" is a factor on what the event has.
-
-    Raises:
-        ConfigError: a value or quantity that is none; more than 1000 rows.
     """
     lists = [[_change(quantity, value) for value in values] for quantity, values in changes.items()]
     count = int(np.prod([len(values) for values in lists], dtype=np.float64))

@@ -33,10 +33,7 @@ _TRAININGS: Mapping[str, tuple[Callable[..., Event], tuple[str, ...], Mapping[st
 
 
 def parse(text: str) -> Event:
-    """Return the event that an expression represents.
-
-    Raises:
-        ConfigError: it is no expression of events; says what, at which column, and what there is.
+    """Return the event that an expression represents; `ConfigError` says what is wrong, at which column, and what there is.
 
     >>> parse("3 * Gaussian(2.0) + Laplace(noise_multiplier=1/2)").parts[0].count
     3

@@ -100,11 +100,8 @@ def is_dp_event(tree: Any) -> bool:
 
 
 def dp_event(tree: Mapping[str, Any]) -> Event:
-    """Return the event that a mapping describes in dp-accounting's names: `class_name` and the fields of that class.
-
-    Raises:
-        DataError: other fields than the class has.
-        UnsupportedMechanism: a class that has no event here.
+    """Return the event that a mapping describes in dp-accounting's names: `class_name` and the fields of that class;
+    `DataError` for other fields than the class has, `UnsupportedMechanism` for a class that has no event here.
     """
     name = next(str(tree[key]) for key in _NAMES if str(tree.get(key, "")).endswith("DpEvent"))
     fields = {key: _value(value) for key, value in tree.items() if key not in (*_NAMES, "module_name")}
@@ -118,11 +115,8 @@ def _value(value: Any) -> Any:
 
 
 def build(name: str, positional: Sequence[Any], fields: Mapping[str, Any]) -> Event:
-    """Return our event for a class of dp-accounting and its fields.
-
-    Raises:
-        DataError: other fields than the class has.
-        UnsupportedMechanism: a class that has no event here.
+    """Return our event for a class of dp-accounting and its fields; `DataError` for other fields than the class has,
+    `UnsupportedMechanism` for a class that has no event here.
     """
     if name not in DP_EVENTS:
         raise UnsupportedMechanism(
@@ -143,10 +137,8 @@ def is_history(tree: Any) -> bool:
 
 
 def opacus_history(tree: Any) -> Event:
-    """Return the event of an Opacus accountant: a list of `[noise multiplier, sample rate, steps]`, or its `state_dict`.
-
-    Raises:
-        DataError: an entry is something else.
+    """Return the event of an Opacus accountant: a list of `[noise multiplier, sample rate, steps]`, or its `state_dict`;
+    `DataError` if an entry is something else.
     """
     history = tree["history"] if isinstance(tree, Mapping) else tree
     phases = []
@@ -165,11 +157,8 @@ def is_jax_parameters(tree: Any) -> bool:
 
 
 def jax_parameters(tree: Mapping[str, Any]) -> Event:
-    """Return the event of jax-privacy's `DpParams` as a mapping, with its `num_updates` beside.
-
-    Raises:
-        DataError: a field is missing, or a schedule that is none.
-        UnsupportedMechanism: a sampling method other than POISSON and FIXED_BATCH_SIZE.
+    """Return the event of jax-privacy's `DpParams` as a mapping, with its `num_updates` beside; `DataError` for a missing
+    field or a schedule that is none, `UnsupportedMechanism` for another sampling method.
     """
     updates = tree.get("num_updates")
     if not isinstance(updates, int):

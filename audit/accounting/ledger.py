@@ -78,11 +78,7 @@ class Ledger:
         checks.open_probability(self.delta, "delta")
 
     def ask(self) -> Accountant:
-        """The accountant that adds up.
-
-        Raises:
-            ConfigError: there is none of that name, or it does not claim an upper bound.
-        """
+        """The accountant that adds up; `ConfigError` if there is none of that name, or it does not claim an upper bound."""
         return upper_accountant(self.accountant)
 
     @property
@@ -127,10 +123,8 @@ class Ledger:
         return float(limit.claim((*past, *events)).epsilon) if past or events else 0.0
 
     def _excesses(self, event: Event, groups: Sequence[str]) -> Iterator[tuple[Limit, float]]:
-        """Limits that a release would exceed, and the totals that it would bring them to.
-
-        Raises:
-            ConfigError: a group that no limit is about, which would count its own nowhere.
+        """Limits that a release would exceed, and the totals that it would bring them to; `ConfigError` for a group that no
+        limit is about.
         """
         known_groups = {limit.group for limit in self.limits} - {""}
         unknown = sorted(set(groups) - known_groups)
@@ -142,11 +136,7 @@ class Ledger:
                 yield limit, total
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:
-        """The ledger with one release more.
-
-        Raises:
-            BudgetExceeded: it would cost more than what is left; nothing is recorded.
-        """
+        """The ledger with one release more; `BudgetExceeded` if it would cost more than what is left; nothing is recorded."""
         total = self.total_claim(accountant, (release.event,))
         if not total.epsilon <= self.budget_epsilon:  # not ">", which is False of NaN
             raise BudgetExceeded(
@@ -196,15 +186,13 @@ def _rising(epsilons: Iterable[float]) -> tuple[float, ...]:
 
 
 def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, moment: str = "") -> Release:
-    """The release of `times` accuracies (or other means of values in [0, 1]) over `records` private records.
+    """The release of `times` accuracies (or other means of values in [0, 1]) over `records` private records; `ConfigError` for
+    a number out of range.
 
     Args:
         records: how many the mean is taken over, a public number; one record moves it by at most `1 / records` (under
             replace-one twice that is charged, which is safe).
         scale: of the Laplace noise added to each figure; an epsilon of at most `times / (records * scale)` in all.
-
-    Raises:
-        ConfigError: a number out of range.
 
     >>> accuracy_release("validation", records=1000, scale=0.05).event
     Laplace(unit='example', noise_multiplier=50.0)

@@ -27,11 +27,7 @@ Place = Path | str  # a file
 
 
 def _store(place: Place) -> FileStore:
-    """Return the file of a ledger.
-
-    Raises:
-        ConfigError: the place is a URL, not a file.
-    """
+    """Return the file of a ledger; `ConfigError` if the place is a URL, not a file."""
     if "://" in str(place):
         raise ConfigError(f"'{without_passwords(str(place))}' is a URL; a ledger is a file on a local disk")
     return FileStore(Path(place))
@@ -55,12 +51,7 @@ class Book:
 
 
 def create(place: Place, ledger: Ledger) -> None:
-    """Writes a new ledger, completely or not.
-
-    Raises:
-        ConfigError: there is one.
-        OutputError: it cannot be written.
-    """
+    """Writes a new ledger, completely or not; `ConfigError` if there is one, `OutputError` if it cannot be written."""
     entries = [
         (ledger_entries.SETTINGS, ledger_entries.settings_body(ledger)),
         *((ledger_entries.RELEASE, ledger_entries.release_body(release)) for release in ledger.releases),
@@ -69,20 +60,14 @@ def create(place: Place, ledger: Ledger) -> None:
 
 
 def load(place: Place) -> Ledger:
-    """The ledger of a place where `create` wrote one.
-
-    Raises:
-        DataError: it is missing, something else, or an entry was changed or removed after it was recorded.
+    """The ledger of a place where `create` wrote one; `DataError` if it is missing, something else, or an entry was changed or
+    removed after it was recorded.
     """
     return read(place).ledger
 
 
 def read(place: Place) -> Book:
-    """The ledger with the hashes of its entries, all of them checked.
-
-    Raises:
-        DataError: as for `load`.
-    """
+    """The ledger with the hashes of its entries, all of them checked; `DataError` as for `load`."""
     store = _store(place)
     rows, last, seal = store.rows()
     hashes = ledger_entries.verify(rows, str(store))
@@ -118,10 +103,8 @@ def record(place: Place, release: Release, *, unless_present: bool = False) -> L
 
 
 def change_budget(place: Place, budget: float, *, moment: str, note: str) -> Ledger:
-    """Return the ledger after its budget was changed on purpose, which stays on record with its reason.
-
-    Raises:
-        ConfigError: no positive budget, no reason, or a budget that is spent already.
+    """Return the ledger after its budget was changed on purpose, which stays on record with its reason; `ConfigError` for no
+    positive budget, no reason, or a budget that is spent already.
     """
     if not note.strip():
         raise ConfigError("a budget is changed with a reason; --note says which")
@@ -138,9 +121,7 @@ def change_budget(place: Place, budget: float, *, moment: str, note: str) -> Led
 
 def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
     """Return the ledger with a further budget, or with that of the same name changed; both stay on record with their reason.
-
-    Raises:
-        ConfigError: no reason, an accountant that claims no upper bound, or a budget that is spent already.
+    Raises `ConfigError` for no reason, no upper bound, or a budget that is spent already.
     """
     if not note.strip():
         raise ConfigError("a limit is set with a reason; --note says which")
@@ -171,10 +152,8 @@ def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str
 
 
 def _confirm(place: Place, before: Book, entry: Body) -> None:
-    """Read the ledger again on its own connection, as the next command will.
-
-    Raises:
-        OutputError: the entry is not where it was written.
+    """Read the ledger again on its own connection, as the next command will; `OutputError` if the entry is not where it was
+    written.
     """
     ((position, _, _, digest),) = ledger_entries.chained(len(before.hashes), before.seal, [entry])
     hashes = read(place).hashes

@@ -32,11 +32,7 @@ def chained(position: int, digest: str, entries: Sequence[Body]) -> list[Row]:
 
 
 def verify(rows: Sequence[Row], path: str) -> tuple[str, ...]:
-    """Return the hashes of all entries.
-
-    Raises:
-        DataError: they are no unbroken chain: an entry was changed or removed.
-    """
+    """Return the hashes of all entries; `DataError` if they are no unbroken chain: an entry was changed or removed."""
     hashes: list[str] = []
     for place, (position, kind, body, digest) in enumerate(rows, start=1):
         digest_expected = chain_hash(hashes[-1] if hashes else "", place, kind, body)
@@ -47,10 +43,8 @@ def verify(rows: Sequence[Row], path: str) -> tuple[str, ...]:
 
 
 def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: str) -> Ledger:
-    """Return the ledger that the entries add up to.
-
-    Raises:
-        DataError: an entry cannot be read, or is of a kind that this version does not know.
+    """Return the ledger that the entries add up to; `DataError` if an entry cannot be read, or is of a kind that this version
+    does not know.
     """
     try:
         _, settings = entries[0]

@@ -41,21 +41,15 @@ class Limit:
         return not self.group or not groups or self.group in groups
 
     def claim(self, events: Iterable[Event]) -> Claim:
-        """Return what the events cost together.
-
-        Raises:
-            ConfigError: there is no such accountant, or it does not claim an upper bound.
+        """Return what the events cost together; `ConfigError` if there is no such accountant, or it does not claim an upper
+        bound.
         """
         event = together(events)
         return upper_accountant(self.accountant).claim(event, delta=self.delta, adjacency=self.adjacency)
 
 
 def upper_accountant(name: str) -> Accountant:
-    """Return the accountant of this name.
-
-    Raises:
-        ConfigError: there is none, or it does not claim an upper bound.
-    """
+    """Return the accountant of this name; `ConfigError` if there is none, or it does not claim an upper bound."""
     accountant = resolve.subject(name)
     side = resolve.find_side(accountant)
     if side != "upper":

@@ -35,22 +35,16 @@ class SignedHistory:
 
 
 def sign(book: Book, key: Path) -> bytes:
-    """Return a file that says, signed by a private key of OpenSSH, what the ledger holds now.
-
-    Raises:
-        ConfigError: there is no such key, or OpenSSH cannot use it.
-        OutputError: OpenSSH is absent.
+    """Return a file that says, signed by a private key of OpenSSH, what the ledger holds now; `ConfigError` if OpenSSH cannot
+    use the key, `OutputError` if OpenSSH is absent.
     """
     statement = f"ledger of {len(book.hashes)} entries, seal {book.seal}\n".encode()
     return statement + signature.sign_bytes(statement, key, NAMESPACE)
 
 
 def check(book: Book, file: Path, public: Path) -> SignedHistory:
-    """Return what a signed file says of a ledger, by the public key of whoever is to have signed it.
-
-    Raises:
-        DataError: the file, or the public key, cannot be read.
-        OutputError: OpenSSH is absent.
+    """Return what a signed file says of a ledger, by the public key of whoever is to have signed it; `DataError` if the file
+    or the public key cannot be read, `OutputError` if OpenSSH is absent.
     """
     try:
         content = files.read(file)

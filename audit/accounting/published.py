@@ -58,10 +58,8 @@ class PublishedAnswer:
 
 
 def decide(training: PublishedTraining) -> PublishedAnswer:
-    """Return whether the true epsilon of the training is at most the published one.
-
-    Raises:
-        ConfigError: a value that means nothing.
+    """Return whether the true epsilon of the training is at most the published one; `ConfigError` for a value that means
+    nothing.
     """
     event = dp_sgd(noise_multiplier=training.sigma, clip_norm=1.0, sample_rate=training.rate, steps=training.steps)
     (low, high), doubt = subjects.bracket(event, training.delta, Adjacency(training.adjacency))

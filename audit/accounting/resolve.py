@@ -32,13 +32,11 @@ class FunctionAccountant:
 
 
 def subject(spec: str | Mapping[str, Any]) -> Accountant:
-    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` represents.
+    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` represents; `ConfigError` if
+    there is no such accountant.
 
     The object may be a class or instance with a method `claim`, or a plain function of (noise_multiplier, sample_rate,
     steps, delta).
-
-    Raises:
-        ConfigError: there is no such accountant.
     """
     options = _options(spec) if isinstance(spec, str) else dict(spec)
     kind = str(options["kind"])
@@ -71,10 +69,8 @@ def _options(spec: str) -> dict[str, Any]:
 
 
 def find_side(accountant: Accountant) -> Side:
-    """Return the side of the true epsilon on which an accountant's figures claim to be; "upper" if it names none.
-
-    Raises:
-        ConfigError: it names a side that does not exist.
+    """Return the side of the true epsilon on which an accountant's figures claim to be; "upper" if it names none. Raises
+    `ConfigError` if it names a side that does not exist.
     """
     side: Side = getattr(accountant, "side", "upper")
     if side not in ("upper", "lower", "estimate"):

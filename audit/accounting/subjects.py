@@ -20,10 +20,8 @@ Names = Sequence["str | Mapping[str, Any] | Accountant"]
 
 
 def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
-    """Yield name and accountant of each that is asked for.
-
-    Raises:
-        ConfigError: no such accountant, or a text in place of a list.
+    """Yield name and accountant of each that is asked for; `ConfigError` if there is no such accountant, or a text in place of
+    a list.
     """
     from audit.accounting import resolve
 

@@ -44,10 +44,8 @@ def share(confidence: float, comparisons: int) -> float:
 def bounds(
     scores: Scores, estimators: Sequence[Estimator], *, delta: float, confidence: float, seed: Seed
 ) -> tuple[LowerBound, ...]:
-    """One lower bound per estimator, each at `confidence` (already the split share).
-
-    Raises:
-        AssumptionError: an estimator assumes what the game does not grant.
+    """One lower bound per estimator, each at `confidence` (already the split share); `AssumptionError` if an estimator assumes
+    what the game does not grant.
     """
     bounds = []
     for index, estimator in enumerate(estimators):

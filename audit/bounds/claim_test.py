@@ -32,12 +32,10 @@ PROBE = 20  # made-up scores that an estimator is asked about for the family tha
 
 
 def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-    """True if the estimator's bound on the epsilon of one record is above `epsilon`, up to the precision of its search.
+    """True if the estimator's bound on the epsilon of one record is above `epsilon`, up to the precision of its search;
+    `UnsupportedMechanism` for canaries in copies and a family that is not closed under groups.
 
     Guarantee: true for the true epsilon with probability at most `1 - confidence`, under the estimator's assumptions.
-
-    Raises:
-        UnsupportedMechanism: canaries in copies, and a family that is not closed under groups.
     """
     if math.isinf(epsilon):
         return False

@@ -11,19 +11,15 @@ from audit.core.protocols import Estimator
 
 # The estimator that a game's scores are put to where none is named: the one that proves most for any mechanism.
 def for_epsilon(game: Game) -> str:
-    """Return the plug-in's name for a bound on epsilon.
-
-    Raises:
-        AssumptionError: the game grants neither independent trials nor independent fair coins.
+    """Return the plug-in's name for a bound on epsilon; `AssumptionError` if the game grants neither independent trials nor
+    independent fair coins.
     """
     return _is_granted(game, trials="both_ends")
 
 
 def for_delta(game: Game) -> str:
-    """Return the plug-in's name for a bound on delta, which needs tests that are nested in delta.
-
-    Raises:
-        AssumptionError: as `for_epsilon`.
+    """Return the plug-in's name for a bound on delta, which needs tests that are nested in delta; `AssumptionError` as
+    `for_epsilon`.
     """
     return _is_granted(game, trials="rank_exact")
 
@@ -43,9 +39,7 @@ def _is_granted(game: Game, trials: str) -> str:
 
 def granted_estimators(game: Game, names: Sequence[str | Mapping[str, Any]] | None = None) -> tuple[Estimator, ...]:
     """The estimators called `names`, or spelled out with options; or the game's default alone (none if nothing is granted).
-
-    Raises:
-        ConfigError: there is no estimator of that name.
+    Raises `ConfigError` if there is no estimator of that name.
     """
     if names is None and not game.grants:
         return ()

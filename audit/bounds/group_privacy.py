@@ -53,13 +53,11 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
 
 
 def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> tuple[float, float]:
-    """The (epsilon, delta) that `copies` records have together when each has this one.
+    """The (epsilon, delta) that `copies` records have together when each has this one; `UnsupportedMechanism` if the family is
+    not closed under groups ("dp_sgd": each copy is sampled on its own).
 
     References:
         Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
-
-    Raises:
-        UnsupportedMechanism: the family is not closed under groups ("dp_sgd": each copy is sampled on its own).
 
     >>> of_group(None, 1.0, 0.0, 3)
     (3.0, 0.0)

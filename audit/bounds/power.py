@@ -326,10 +326,8 @@ def plan(
     mechanism: Event | None = None,
     seconds_per_model: float | None = None,
 ) -> tuple[PlanRow, ...]:
-    """One row per game and estimator, if the game grants the estimator's assumptions.
-
-    Raises:
-        ConfigError: a game in which no coins decide memberships.
+    """One row per game and estimator, if the game grants the estimator's assumptions; `ConfigError` for a game in which no
+    coins decide memberships.
     """
     rows = []
     for game in games:

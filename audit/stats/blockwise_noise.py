@@ -19,15 +19,13 @@ _MOST_ROWS = 6000  # of one block: its pseudoinverse takes memory and time by th
 
 
 def blockwise_mu(index: Integers, weight: Array, moved: Array, size: Array | float = 0.0) -> float:
-    """Return mu for a movement d; infinite if it is outside of the range of A by more than rounding.
+    """Return mu for a movement d; infinite if it is outside of the range of A by more than rounding. Raises `ValueError` if
+    one block of rows that share draws is too large.
 
     Args:
         index, weight: `(m, w)`.
         moved: d, `(m,)`.
         size: of the numbers v that move, `(m,)`: what is rounded.
-
-    Raises:
-        ValueError: one block of rows that share draws is too large.
 
     >>> round(blockwise_mu(np.array([[0], [0], [1]]), np.array([[2.0], [2.0], [1.0]]), np.array([1.0, 1.0, 0.0])), 9)
     0.5

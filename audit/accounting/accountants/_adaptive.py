@@ -22,10 +22,8 @@ from audit.stats.curves import renyi
 
 
 def adaptive_divergences(event: events.Event, adjacency: Adjacency, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the divergences of all releases added up, at each order; infinite if nothing hides a record.
-
-    Raises:
-        UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
+    """Return the divergences of all releases added up, at each order; infinite if nothing hides a record. Raises
+    `UnsupportedMechanism` if some part has no formula for its divergence, or its batches are cut.
     """
     exposure = np.full(len(orders), np.inf)
     if is_non_private(event):
@@ -67,10 +65,8 @@ class ConcentratedFilter:
     """
 
     def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite if nothing hides a record, or the releases' own deltas use it up.
-
-        Raises:
-            UnsupportedMechanism: some part is not known to be approximately zCDP, or its batches are cut.
+        """Return the claim at `delta`; infinite if nothing hides a record, or the releases' own deltas use it up. Raises
+        `UnsupportedMechanism` if some part is not known to be approximately zCDP, or its batches are cut.
         """
         return _claim(mechanism, delta, adjacency, "concentrated filter", self._epsilon)
 
@@ -142,10 +138,8 @@ class RenyiFilter:
             raise ConfigError(f"order is {self.order}; expected a number above 1")
 
     def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite if nothing hides a record.
-
-        Raises:
-            UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
+        """Return the claim at `delta`; infinite if nothing hides a record. Raises `UnsupportedMechanism` if some part has no
+        formula for its divergence, or its batches are cut.
         """
         return _claim(mechanism, delta, adjacency, f"Renyi filter, order {self.order:g}", self._epsilon)
 
@@ -184,10 +178,8 @@ class RenyiOdometer:
             raise ConfigError(f"orders is {self.orders}; expected numbers above 1")
 
     def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite if nothing hides a record.
-
-        Raises:
-            UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
+        """Return the claim at `delta`; infinite if nothing hides a record. Raises `UnsupportedMechanism` if some part has no
+        formula for its divergence, or its batches are cut.
         """
         return _claim(mechanism, delta, adjacency, f"Renyi odometer, {len(self.orders)} orders", self._epsilon)
 

@@ -67,10 +67,8 @@ def _sampled_loss(loss: float, rate: float) -> float:
 
 
 def pure(event: Event, adjacency: Adjacency) -> float:
-    """Return the epsilon of an event at delta 0: the largest losses of its parts, which some data set attains together.
-
-    Raises:
-        UnsupportedMechanism: some part may lose less than is known, or has no loss under this adjacency.
+    """Return the epsilon of an event at delta 0: the largest losses of its parts, which some data set attains together;
+    `UnsupportedMechanism` if some part may lose less than is known, or has no loss under this adjacency.
     """
     for node in nodes(event):
         is_open = isinstance(node, PoissonSampled) and 0 < node.sample_rate < 1 and adjacency is Adjacency.REPLACE_ONE
@@ -84,11 +82,7 @@ def pure(event: Event, adjacency: Adjacency) -> float:
 
 
 def allocation_pair(event: RandomAllocation, adjacency: Adjacency, side: str) -> pld.PairMaker:
-    """Return the pair of one epoch on a side.
-
-    Raises:
-        UnsupportedMechanism: replacing a record.
-    """
+    """Return the pair of one epoch on a side; `UnsupportedMechanism` for replacing a record."""
     if adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("random allocation under replace-one has no proof here; use add_remove")
     return partial(_allocation_pair, event, side)
@@ -101,13 +95,11 @@ def _allocation_pair(event: RandomAllocation, side: str, direction: Direction, l
 
 
 def shuffled_pair(event: Shuffled, adjacency: Adjacency, side: str) -> list[pld.PairMaker]:
-    """Return pairs of the shuffled answers: one from above; one or two from below, each that of one data set.
+    """Return pairs of the shuffled answers: one from above; one or two from below, each that of one data set. Raises
+    `UnsupportedMechanism` for another randomiser or adjacency.
 
     No data set is known to be the worst: from below, another one may cost more.
     Of a randomiser that is only known to be pure, randomised response of three categories is an example.
-
-    Raises:
-        UnsupportedMechanism: another randomiser, or a data set without the record.
     """
     inner, records = event.mechanism, int(event.records)
     epsilon = largest_loss(inner, adjacency)

@@ -26,10 +26,8 @@ class DpAccelerator:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: something else than one phase, replacing a record, or the library is not installed.
+        """The library's epsilon at `delta`; `UnsupportedMechanism` for anything else, under replace-one, or if it is not
+        installed.
         """
         _as_it_is.add_remove_only(PACKAGE, adjacency)
         noise, rate, steps = single_phase(mechanism)
@@ -53,10 +51,8 @@ class DiffprivlibBudget:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: the library does not import, or a part has no (epsilon, delta).
+        """Return the library's epsilon at `delta`; `UnsupportedMechanism` if the library does not import, or a part has no
+        (epsilon, delta).
         """
         releases = _releases(mechanism, 1, adjacency)
         number = sum(count for _, _, count in releases)
@@ -112,10 +108,8 @@ class Pfl:
         checks.choice(self.accountant, "accountant", tuple(_CLASSES))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: replacing a record, an event that it does not know, or it is not installed.
+        """Return the library's epsilon at `delta`; `UnsupportedMechanism` under replace-one, for an event that it does not
+        know, or if it is not installed.
         """
         _as_it_is.add_remove_only("pfl", adjacency)
         parts = [part for part in _parts(mechanism, 1.0, 1) if part[3]]

@@ -39,10 +39,8 @@ def claim(
     convert: DeltaConversion,
     classic: bool = False,
 ) -> Claim:
-    """The claim at `delta` by a conversion, the library's usual one or the `classic` one.
-
-    Raises:
-        UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+    """The claim at `delta` by a conversion, the library's usual one or the `classic` one; `UnsupportedMechanism` unless it is
+    DP-SGD, and for sampling under replace-one.
     """
     checks.open_probability(delta, "delta")
     value, note = epsilon(mechanism, adjacency, orders, functools.partial(convert, delta=float(delta)))
@@ -52,10 +50,8 @@ def claim(
 
 
 def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], convert: Conversion) -> tuple[float, str]:
-    """Epsilon of all phases composed, and a remark; infinite if the mechanism gives no guarantee.
-
-    Raises:
-        UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+    """Epsilon of all phases composed, and a remark; infinite if the mechanism gives no guarantee. Raises
+    `UnsupportedMechanism` unless it is DP-SGD, and for sampling under replace-one.
     """
     if is_non_private(mechanism):
         return math.inf, "no noise was added"
@@ -124,10 +120,8 @@ class Rdp:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite if the mechanism gives no guarantee.
-
-        Raises:
-            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+        """The claim at `delta`; infinite if the mechanism gives no guarantee. Raises `UnsupportedMechanism` unless it is
+        DP-SGD, and for sampling under replace-one.
         """
         return claim(mechanism, adjacency, delta, orders=self.orders, convert=_improved_epsilon)
 
@@ -164,10 +158,8 @@ class RdpClassic:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite if the mechanism gives no guarantee.
-
-        Raises:
-            UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
+        """The claim at `delta`; infinite if the mechanism gives no guarantee. Raises `UnsupportedMechanism` unless it is
+        DP-SGD, and for sampling under replace-one.
         """
         return claim(mechanism, adjacency, delta, orders=self.orders, convert=_classic, classic=True)
 
@@ -190,11 +182,7 @@ class DpAccountingRdp:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: the library says that it does not support the event.
-        """
+        """The library's epsilon at `delta`; `UnsupportedMechanism` if the library says that it does not support the event."""
         accountant = rdp.RdpAccountant(neighboring_relation=_as_it_is.RELATIONS[adjacency])
         try:
             with quiet_log("absl"):  # a warning for each order that the library leaves out

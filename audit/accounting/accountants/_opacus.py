@@ -22,10 +22,8 @@ class OpacusPrv:
     method: ClassVar[str] = "PRV"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only).
-
-        Raises:
-            UnsupportedMechanism: something else, or Opacus is not installed.
+        """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only); `UnsupportedMechanism` for
+        anything else, or if Opacus is not installed.
         """
         return _as_it_is.opacus(self.method, mechanism, delta=delta, adjacency=adjacency)
 

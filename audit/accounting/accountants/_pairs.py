@@ -32,15 +32,12 @@ def shares(parts: Set[type]) -> tuple[float, ...]:
 
 
 def leaves(event: events.Event, count: int, adjacency: Adjacency, side: Side = "exact", share: float = 0.5) -> list[Leaf]:
-    """Pairs of one step each with their counts.
+    """Pairs of one step each with their counts; `UnsupportedMechanism` if no such pair is known.
 
     Args:
         side: "exact" wants pairs that are attained. Exponential and zCDP mechanisms have no such single pair: "above" gives
             one that dominates every such mechanism, "below" that of one of them.
         share: which exponential mechanism "below" represents.
-
-    Raises:
-        UnsupportedMechanism: no such pair is known.
     """
     match event:
         case events.Repeated(mechanism=inner, count=times):

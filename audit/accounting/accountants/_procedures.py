@@ -98,10 +98,8 @@ def _adaptive_clipping(event: deployed_procedures.AdaptiveClipping, adjacency: A
 
 
 def _aggregate(event: deployed_procedures.SubsampleAggregate, adjacency: Adjacency) -> Event:
-    """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound.
-
-    Raises:
-        UnsupportedMechanism: blocks that take part at random, or in groups: a block is replaced, which has no proof there.
+    """The release with the answers of the record's blocks replaced, which under add/remove is twice its bound;
+    `UnsupportedMechanism` for blocks that take part at random or in groups, where replacing one has no proof.
     """
     mechanism = event.mechanism
     if any(isinstance(node, _SAMPLED | Grouped) for node in nodes(mechanism)):
@@ -146,11 +144,7 @@ _ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, deployed_procedures.C
 
 
 def check_groups(event: Event, adjacency: Adjacency) -> None:
-    """Refuse groups of records if the rule is proved for one record only.
-
-    Raises:
-        UnsupportedMechanism: such a group.
-    """
+    """Refuse groups of records if the rule is proved for one record only."""
     for node in nodes(event):
         if isinstance(node, Grouped) and node.size > 1:
             for kind in kinds(node.mechanism) & _ALONE.keys():

@@ -30,13 +30,11 @@ LIMITS, FLOORS = _deployed.LIMITS, _deployed.FLOORS
 
 
 def known(event: Event, adjacency: Adjacency, *, limits: Mapping[type, _deployed.Rule] = LIMITS) -> Event:
-    """Return the event with everything deployed expressed by what has a proof.
+    """Return the event with everything deployed expressed by what has a proof; `UnsupportedMechanism` if a rule does not hold
+    here.
 
     Args:
         limits: rules for what has no cost of its own: from above (`LIMITS`), or from below (`FLOORS`).
-
-    Raises:
-        UnsupportedMechanism: a rule does not hold here.
     """
     _procedures.check_groups(event, adjacency)
     rules = {**COSTS, **limits}
@@ -44,10 +42,8 @@ def known(event: Event, adjacency: Adjacency, *, limits: Mapping[type, _deployed
 
 
 def known_uncut(event: Event, adjacency: Adjacency) -> Event:
-    """Return the event as `known` does, for accountants that have no delta to spend on batches that were cut.
-
-    Raises:
-        UnsupportedMechanism: some batch is cut with a positive chance, or as `known`.
+    """Return the event as `known` does, for accountants that have no delta to spend on batches that were cut;
+    `UnsupportedMechanism` if some batch is cut with a positive chance, or as `known`.
     """
     if _procedures.slack(event) > 0:
         raise UnsupportedMechanism(
@@ -62,12 +58,10 @@ def is_limit(event: Event) -> bool:
 
 
 def alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
-    """Events without parallel parts, the costliest of which costs what `event` does.
+    """Events without parallel parts, the costliest of which costs what `event` does; `UnsupportedMechanism` if replacing a
+    record can touch two parts; or there are more than 64 ways.
 
     One record reaches one part of every parallel composition, so each way to pick parts is one alternative.
-
-    Raises:
-        UnsupportedMechanism: replacing a record can touch two parts; or there are more than 64 ways.
     """
     events = _alternatives(event, adjacency)
     if len(events) > _MOST_ALTERNATIVES:
@@ -97,12 +91,10 @@ def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
 
 
 def without_groups(event: Event) -> Event:
-    """The event with every group pushed down to mechanisms, and absorbed by those with a pair that only widens.
+    """The event with every group pushed down to mechanisms, and absorbed by those with a pair that only widens;
+    `UnsupportedMechanism` if the group meets a mechanism for which no proof is implemented.
 
     What is left are groups of Poisson-sampled Gaussian and of approximately private mechanisms.
-
-    Raises:
-        UnsupportedMechanism: the group meets a mechanism for which no proof is implemented.
     """
     match event:
         case Grouped(mechanism=inner, size=size):

@@ -37,10 +37,8 @@ class Autodp:
             raise ConfigError(f"composition is {self.composition!r}; expected rdp or afa")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: the library has no such mechanism under this adjacency, or it is not installed.
+        """The library's epsilon at `delta`; `UnsupportedMechanism` if the library has no such mechanism under this adjacency,
+        or it is not installed.
         """
         inner = mechanism.mechanism if isinstance(mechanism, Repeated) else mechanism
         if not isinstance(inner, _EITHER):

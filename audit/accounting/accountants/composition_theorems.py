@@ -38,10 +38,8 @@ class CompositionTheorems:
             raise ConfigError(f"theorem is {self.theorem!r}; expected basic, advanced or best")
 
     def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite if nothing hides a record.
-
-        Raises:
-            UnsupportedMechanism: a part has no (epsilon, delta) here.
+        """The claim at `delta`; infinite if nothing hides a record. Raises `UnsupportedMechanism` if a part has no (epsilon,
+        delta) here.
         """
         if delta != 0:
             checks.open_probability(delta, "delta")

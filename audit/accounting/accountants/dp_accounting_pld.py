@@ -43,11 +43,7 @@ class DpAccountingPld:
         return "upper" if self.pessimistic else "lower"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: the library does not support the event.
-        """
+        """The library's epsilon at `delta`; `UnsupportedMechanism` if the library does not support the event."""
         epsilon = self._pessimistic(mechanism, delta, adjacency) if self.pessimistic else 0.0
         method = "PLD, as it is"
         if not self.pessimistic:

@@ -37,10 +37,8 @@ class JaxPrivacy:
             raise ConfigError(f"accountant is {self.accountant!r}; expected pld or rdp")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`: Poisson batches under add/remove, batches of fixed size under replace-one.
-
-        Raises:
-            UnsupportedMechanism: something else, phases of different rates, or jax-privacy is not installed.
+        """The library's epsilon at `delta`: Poisson batches under add/remove, batches of fixed size under replace-one;
+        `UnsupportedMechanism` for anything else, phases of different rates, or if it is not installed.
         """
         parts, population, batch, sampling = _settings(mechanism, adjacency)
         library = _as_it_is.library("jax_privacy.accounting", "jax-privacy")

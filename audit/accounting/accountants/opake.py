@@ -32,10 +32,8 @@ class Opake:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: replacing a record, an event that it has no process for, or Opake cannot be imported.
+        """The library's epsilon at `delta`; `UnsupportedMechanism` under replace-one, for an event without a process, or if it
+        cannot be imported.
         """
         _as_it_is.add_remove_only("Opake", adjacency)
         process = fold(mechanism, _makers(*_modules()))

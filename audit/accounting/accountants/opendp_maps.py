@@ -27,11 +27,8 @@ class OpenDp:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: something else than Gaussian releases alone or Laplace releases alone, more than 1000 of
-                them, or OpenDP is not installed.
+        """The library's epsilon at `delta`; `UnsupportedMechanism` for anything but up to 1000 releases of one kind, or if
+        OpenDP is not installed.
         """
         parts = _parts(mechanism)
         kinds = {type(part) for part in parts}

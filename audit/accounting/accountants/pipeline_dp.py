@@ -42,10 +42,8 @@ class PipelineDp:
         checks.choice(self.accountant, "accountant", ("pld", "naive"))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: an event that it does not know, or it is not installed.
+        """Return the library's epsilon at `delta`; `UnsupportedMechanism` for an event that it does not know, or if it is not
+        installed.
         """
         change = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
         parts = [part for part in _parts(mechanism, 1) if part[2]]

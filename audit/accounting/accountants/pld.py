@@ -57,10 +57,8 @@ class Pld:
         return "upper" if self.pessimistic else "lower"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`, with its whole trade-off family named; infinite without noise.
-
-        Raises:
-            UnsupportedMechanism: delta too small for the library's arithmetic, or not DP-SGD.
+        """The claim at `delta`, with its whole trade-off family named; infinite without noise. Raises `UnsupportedMechanism`
+        unless it is DP-SGD, and for a delta too small for the library's arithmetic.
         """
         checks.open_probability(delta, "delta")
         if delta < _LEAST_DELTA:

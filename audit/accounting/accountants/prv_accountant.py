@@ -37,10 +37,8 @@ class PrvAccountant:
         checks.choice(self.side, "side", _SIDES)
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: it has no such mechanism under add/remove, or it is not installed.
+        """The library's epsilon at `delta`; `UnsupportedMechanism` if it has no such mechanism under add/remove, or it is not
+        installed.
         """
         _as_it_is.add_remove_only("prv_accountant", adjacency)
         library = _as_it_is.library("prv_accountant", "prv-accountant")

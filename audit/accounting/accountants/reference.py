@@ -52,10 +52,8 @@ class Reference:
         checks.positive(self.tolerance, "tolerance")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The upper end of the bracket as a claim; infinite if there is no guarantee at `delta`.
-
-        Raises:
-            UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
+        """The upper end of the bracket as a claim; infinite if there is no guarantee at `delta`. Raises `UnsupportedMechanism`
+        if no proof is implemented for the mechanism under this adjacency.
         """
         (low, high), doubt = self.explain(mechanism, delta=delta, adjacency=adjacency)
         curves = find_curves(mechanism)
@@ -155,11 +153,8 @@ class Reference:
         return pld.epsilon_bracket(leaves, delta, directions=_directions(adjacency), tolerance=self.tolerance)
 
     def on_grid(self, event: Event, deltas: Sequence[float], *, adjacency: Adjacency, grid: float) -> tuple[float, ...]:
-        """Return what accounting by privacy loss distributions on that grid gives at each delta, however far from the truth.
-
-        Raises:
-            UnsupportedMechanism: some part has no single pair.
-            MemoryError: so many losses have no room.
+        """Return what accounting by privacy loss distributions on that grid gives at each delta, however far from the truth;
+        `UnsupportedMechanism` if some part has no single pair, `MemoryError` for too many losses.
         """
         ways = alternatives(without_groups(known(event, adjacency)), adjacency)
         pairs = [_pairs.leaves(way, 1, adjacency) for way in ways]

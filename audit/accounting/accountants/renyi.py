@@ -43,10 +43,8 @@ class Renyi:
             raise ConfigError(f"conversion is {self.conversion!r}; expected improved or classic")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite if nothing hides a record.
-
-        Raises:
-            UnsupportedMechanism: not phases of DP-SGD, or sampled under replace-one.
+        """The claim at `delta`; infinite if nothing hides a record. Raises `UnsupportedMechanism` unless it is phases of
+        DP-SGD, and for sampling under replace-one.
         """
         checks.open_probability(delta, "delta")
         if is_non_private(mechanism):

@@ -28,10 +28,8 @@ class Tumult:
     as_it_is: ClassVar[bool] = True
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the library's epsilon at `delta`.
-
-        Raises:
-            UnsupportedMechanism: an event that it does not know, too many releases, or it is not installed.
+        """Return the library's epsilon at `delta`; `UnsupportedMechanism` for an event that it does not know, too many
+        releases, or if it is not installed.
         """
         releases = _releases(mechanism, 1)
         number = sum(count for _, count in releases)

@@ -112,11 +112,7 @@ def is_informative(result: Result) -> bool:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Accepted findings by accountant and case.
-
-    Raises:
-        DataError: the file is missing or has another form.
-    """
+    """Accepted findings by accountant and case; `DataError` if the file is missing or has another form."""
     try:
         document = files.read_json(path)
     except (OSError, ValueError) as error:
@@ -146,12 +142,10 @@ def choose(
     omissions: Sequence[str] = (),
     nonsense: bool = False,
 ) -> list[Case]:
-    """The cases of these groups with one of the texts in the id, without those that are skipped by id.
+    """The cases of these groups with one of the texts in the id, without those that are skipped by id; `ConfigError` if a
+    group, a text or a skipped id fits no case, or nothing is left.
 
     Arguments that mean nothing are a group of their own: it is chosen by its name, by ids, or if `nonsense` is true.
-
-    Raises:
-        ConfigError: a group, a text or a skipped id fits no case, or nothing is left.
     """
     all_cases = list(cases)
     group_names = {case.group for case in all_cases}

@@ -73,11 +73,7 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that others may read, completely or not.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """Write a file that others may read, completely or not; `OutputError` if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(path, content, mode=0o666)
@@ -86,14 +82,11 @@ def write(path: Path, content: bytes) -> None:
 
 
 def check_outputs(source: str | Path | None, outputs: Mapping[str, Path | None]) -> None:
-    """Check, before any work is done, that no output would replace the file that is read.
+    """Check, before any work is done, that no output would replace the file that is read; `ConfigError` if one would.
 
     Args:
         source: what the user named: a file, or a text that is none.
         outputs: files to write, by the option that named each.
-
-    Raises:
-        ConfigError: one would.
     """
     for option, path in outputs.items():
         if source is not None and path is not None and files.is_same_file(path, source):

@@ -116,12 +116,10 @@ class Method:
 
 
 def parse(text: str) -> Method:
-    """Return the method of a text such as "rdp", "rdp,conversion=classic,orders=2..64" or "prv,grid=0.001".
+    """Return the method of a text such as "rdp", "rdp,conversion=classic,orders=2..64" or "prv,grid=0.001"; `ConfigError` if
+    it cannot be read.
 
     Orders are a list of `GRIDS`, a range `2..64`, or numbers between spaces.
-
-    Raises:
-        ConfigError: it cannot be read.
     """
     name, *fields = (part.strip() for part in text.split(","))
     values: dict[str, Any] = {}
@@ -279,10 +277,8 @@ def _is_sampled(question: ClaimQuestion) -> bool:
 
 
 def total_curve(question: ClaimQuestion, orders: tuple[float, ...]) -> Array:
-    """Return the divergence of an event at each order, by the formulas of its parts.
-
-    Raises:
-        UnsupportedMechanism: some part has none under this adjacency.
+    """Return the divergence of an event at each order, by the formulas of its parts; `UnsupportedMechanism` if some part has
+    none under this adjacency.
     """
     doubled = 2.0 if question.adjacency is Adjacency.REPLACE_ONE else 1.0
 

@@ -65,10 +65,8 @@ def list_checks(
     nonsense: bool = False,
     method: str | None = None,
 ) -> list[tuple[str, Callable[[], suite.Result | None]]]:
-    """Return name and check of every case that is chosen; a check passes, skips or fails the test that calls it.
-
-    Raises:
-        ConfigError: a case, group or method that the battery does not have.
+    """Return name and check of every case that is chosen; a check passes, skips or fails the test that calls it. Raises
+    `ConfigError` for a case, group or method that the battery does not have.
     """
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, explain, methods, recognition, suite

@@ -14,13 +14,10 @@ class TooLongError(Exception):
 
 @contextmanager
 def limits(seconds: float, *, more_bytes: int) -> Iterator[None]:
-    """Limit CPU seconds, and memory beyond what is in use; what exceeds either raises.
+    """Limit CPU seconds, and memory beyond what is in use; what exceeds either raises. Raises `TooLongError` if the time is
+    over, `MemoryError` from the code inside.
 
     Works on the main thread only; elsewhere, and where the system has no such timer, there are no limits.
-
-    Raises:
-        TooLongError: the time is over.
-        MemoryError: from the code inside, if it asks for more.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

@@ -101,10 +101,8 @@ class Result:
 
 
 def load(path: Path | None = None) -> tuple[Case, ...]:
-    """The cases of the data file that comes with the package, or of another one.
-
-    Raises:
-        DataError: the file is missing, malformed or of another version.
+    """The cases of the data file that comes with the package, or of another one; `DataError` if the file is missing, malformed
+    or of another version.
     """
     source = path or importlib.resources.files("audit.accounting.regression") / "cases.json"
     try:
@@ -114,10 +112,8 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
 
 
 def read_document(source: Any) -> dict[str, Any]:
-    """The content of a battery's file, a path or a resource.
-
-    Raises:
-        DataError: the file is missing, no battery or of another version.
+    """The content of a battery's file, a path or a resource; `DataError` if the file is missing, no battery or of another
+    version.
     """
     try:
         document = json.loads(source.read_text())
@@ -130,10 +126,8 @@ def read_document(source: Any) -> dict[str, Any]:
 
 
 def load_checked(path: Path | None = None) -> tuple[Case, ...]:
-    """The cases that a check asks: the battery's and those of every event's fields, or those of another file.
-
-    Raises:
-        DataError: as `load`.
+    """The cases that a check asks: the battery's and those of every event's fields, or those of another file; `DataError` as
+    for `load`.
     """
     own = Path(str(importlib.resources.files("audit.accounting.regression") / "field_cases.json"))
     return load(path) if path is not None else (*load(), *load(own))

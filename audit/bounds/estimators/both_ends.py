@@ -31,11 +31,7 @@ class BothEnds:
     assumes: ClassVar[frozenset[Assumption]] = TRIALS
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The largest epsilon that the guesses refute.
-
-        Raises:
-            DataError: one side is empty.
-        """
+        """The largest epsilon that the guesses refute; `DataError` if one side is empty."""
         ranking, pairs = _ranking(scores, delta, confidence), GroupPairs(delta=delta)
         epsilon, at = both_ends.bound(ranking, pairs, 1 - confidence)
         members, guesses = int(ranking.sum()), both_ends.counts(len(ranking))

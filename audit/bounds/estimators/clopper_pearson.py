@@ -49,10 +49,8 @@ class ClopperPearson:
         return self.threshold_by != "split"
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The best of the family's rectangles.
-
-        Raises:
-            DataError: one side is empty, or "split" gets rows that are sorted by score.
+        """The best of the family's rectangles; `DataError` if one side is empty, or "split" gets rows that are sorted by
+        score.
         """
         checks.both_sides(scores.included, "clopper_pearson")
         checks.probability(delta, "delta")
@@ -87,10 +85,8 @@ class ClopperPearson:
 
 
 def _split(scores: Scores, delta: float, significance: float) -> tuple[float, float, str]:
-    """Bound, ceiling and threshold; every second row of each side chooses the threshold and the others decide.
-
-    Raises:
-        DataError: the rows of a side are sorted by score.
+    """Bound, ceiling and threshold; every second row of each side chooses the threshold and the others decide. Raises
+    `DataError` if the rows of a side are sorted by score.
     """
     # by rows, not by ranks: in a fixed choice of ranks the choosing half would tell where the deciding half is
     members = row_order.check_order(scores.members, "members", "clopper_pearson with threshold_by 'split'")

@@ -58,11 +58,7 @@ class OneRun:
             object.__setattr__(self, "guess_fractions", _shared.read_fractions(self.guess_fractions))
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The largest epsilon that the guesses refute.
-
-        Raises:
-            DataError: one side is empty.
-        """
+        """The largest epsilon that the guesses refute; `DataError` if one side is empty."""
         coins = len(scores.values)
         guesses, correct = self._counts(scores, delta, confidence)
         pairs = GroupPairs(delta=delta)

@@ -65,10 +65,8 @@ class Reconstruction:
         return self.bound_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """True if the right answers refute (epsilon, delta)-DP, or the member of the family that has this epsilon at `delta`.
-
-        Raises:
-            DataError, UnsupportedMechanism: as `lower_bound`.
+        """True if the right answers refute (epsilon, delta)-DP, or the member of the family that has this epsilon at `delta`;
+        errors as of `lower_bound`.
         """
         answers, significance = _answers(scores), 1 - checks.open_probability(confidence, "confidence")
         if self.family != "dp_sgd":
@@ -81,11 +79,7 @@ class Reconstruction:
         return float(curves.at(signal_noise(signal)).tpr(answers.baseline)) < success
 
     def bound_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
-        """The bound from counts alone.
-
-        Raises:
-            ConfigError: the family is "dp_sgd": counts do not determine its curve.
-        """
+        """The bound from counts alone; `ConfigError` if the family is "dp_sgd": counts do not determine its curve."""
         if self.family == "dp_sgd":
             raise ConfigError("family 'dp_sgd' needs scores with the claimed mechanism, not counts alone; expected any or gdp")
         significance = 1 - checks.open_probability(confidence, "confidence")

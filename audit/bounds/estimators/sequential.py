@@ -86,10 +86,8 @@ class Sequential:
         return is_refuted.tolist()
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
-        """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
-
-        Raises:
-            UnsupportedMechanism: the family is not "any".
+        """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling;
+        `UnsupportedMechanism` if the family is not "any".
         """
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
@@ -121,15 +119,13 @@ class Sequential:
     def watch(
         self, scores: Sequence[Scores], claims: Sequence[Claim], *, delta: float, confidence: float, attacks: int
     ) -> tuple[LowerBound, tuple[Evidence, ...]]:
-        """The bound of all attacks together on the trials so far, and the evidence against each claim that it can refute.
+        """The bound of all attacks together on the trials so far, and the evidence against each claim that it can refute;
+        errors as of `lower_bound`.
 
         Args:
             scores: of each attack on the same trials, in the order in which models were trained.
             claims: stated before the first model was trained.
             attacks: planned before the first model was trained; those of them without scores have lost their stakes.
-
-        Raises:
-            UnsupportedMechanism, ConfigError: as `lower_bound`.
         """
         against = self._hypotheses(scores[0], delta, tuple(sorted({claim.epsilon for claim in claims})))
         path, significance = _follow(against, scores, attacks), 1 - checks.open_probability(confidence, "confidence")
@@ -201,13 +197,11 @@ def _dp_sgd(scores: Scores) -> EventCurves:
 
 
 def _finish(against: betting_claims.Hypotheses, scores: Scores, confidence: float) -> tuple[int | None, int | None]:
-    """The weakest claims that finished scores refute, and that perfect ones would: of the rows of each side in their order.
+    """The weakest claims that finished scores refute, and that perfect ones would: of the rows of each side in their order;
+    `DataError` if one side is empty, or the rows of a side are sorted by score.
 
     No coins are needed, how members and nonmembers came to be so many may be unknown, and how the two sides are mixed in the
     table changes nothing (docs/theory/anytime.md, "Sequential").
-
-    Raises:
-        DataError: one side is empty, or the rows of a side are sorted by score.
     """
     members, nonmembers = _check_sides(scores)
     significance = 1 - checks.open_probability(confidence, "confidence")

@@ -26,16 +26,14 @@ class SurvivalBand:
 
 @functools.lru_cache(maxsize=64)
 def survival_band(count: int, confidence: float) -> SurvivalBand:
-    """The band of equal local levels (two-sided Berk-Jones) for `count` scores: relatively tight in both tails.
+    """The band of equal local levels (two-sided Berk-Jones) for `count` scores: relatively tight in both tails; `ValueError`
+    for a confidence outside (0, 1).
 
     Guarantee: contains the survival function of independent, identically distributed scores everywhere at once with
         probability at least `confidence`. The rank-th extreme of n continuous scores has a Beta(rank, n - rank + 1)
         distributed rate; each rank of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
         all of them hold is computed exactly (`chance_inside`), not simulated. Between those ranks the band follows
         from monotonicity; atoms only make it hold more often.
-
-    Raises:
-        ValueError: a confidence outside (0, 1).
 
     References:
         Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.

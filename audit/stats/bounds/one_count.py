@@ -33,14 +33,12 @@ def tail(correct: int, guesses: int, rate: float) -> float:
 
 
 def stein_factor(correct: int, guesses: int, rate: float) -> float:
-    """The largest value of the solution of Stein's equation: `T (1 - T) / (c b)`.
+    """The largest value of the solution of Stein's equation: `T (1 - T) / (c b)`; `ValueError` for no guess right, or more
+    right than were made.
 
     T is the chance of at least `correct` successes, b that of exactly `correct`. A unit of delta, summed over the secrets, adds
     at most so much to the chance of `correct` right guesses. If T and b are too small for floating point, T / b is replaced
     by its bound `(c + 1)(1 - q) / (c + 1 - (r + 1) q)`, the sum of a geometric series.
-
-    Raises:
-        ValueError: no guess right, or more right than were made.
 
     >>> round(stein_factor(3, 3, 0.5), 9)  # T = b = 1/8
     0.291666667

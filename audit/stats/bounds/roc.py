@@ -56,10 +56,8 @@ class TprPoint:
 
 
 def auc(members: Array, nonmembers: Array) -> float:
-    """The probability that a random member outscores a random nonmember, ties counting half; O(n log n).
-
-    Raises:
-        ValueError: a side is empty, not one-dimensional, or holds NaN.
+    """The probability that a random member outscores a random nonmember, ties counting half; O(n log n). Raises `ValueError`
+    if a side is empty, not one-dimensional, or holds NaN.
 
     >>> auc(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     0.875
@@ -72,15 +70,13 @@ def auc(members: Array, nonmembers: Array) -> float:
 
 
 def auc_interval(members: Array, nonmembers: Array, confidence: float) -> tuple[float, float]:
-    """Finite-sample limits `(lower, upper)` on the population's AUC.
+    """Finite-sample limits `(lower, upper)` on the population's AUC; `ValueError` as `auc`, or for a confidence outside (0,
+    1).
 
     Guarantee: covers with probability at least `confidence` when the scores are independent and identically
         distributed on each side. The AUC is an average of means over `min(n1, n0)` independent pairs, so the mean of any convex
         function of it is at most that of the share of successes in so many coins of the AUC's rate (Hoeffding 1963, section 5a,
         with theorem 1), and `P[AUC_hat >= a] <= E (share - t)_+ / (a - t)` for every t < a.
-
-    Raises:
-        ValueError: as `auc`, or a confidence outside (0, 1).
 
     References:
         Hoeffding 1963, "Probability inequalities for sums of bounded random variables"; Bentkus 2004, "On
@@ -113,12 +109,10 @@ def _least_rate(share: float, pairs: int, level: float) -> float:
 
 
 def curve(members: Array, nonmembers: Array) -> tuple[Array, Array]:
-    """Step points `(fpr, tpr)` of the rule "score >= t", one for each distinct score, from (0, 0) to (1, 1).
+    """Step points `(fpr, tpr)` of the rule "score >= t", one for each distinct score, from (0, 0) to (1, 1); `ValueError` as
+    `auc`.
 
     Members and nonmembers that share a score move together, so a tie is a diagonal step.
-
-    Raises:
-        ValueError: as `auc`.
 
     >>> fpr, tpr = curve(np.array([2.0, 3.0]), np.array([1.0, 2.0]))
     >>> fpr.tolist(), tpr.tolist()
@@ -141,7 +135,7 @@ def _counts(members: Array, nonmembers: Array) -> tuple[Counts, Counts]:
 
 
 def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: bool = False) -> Band:
-    """The empirical ROC with a simultaneous confidence band on the population's ROC.
+    """The empirical ROC with a simultaneous confidence band on the population's ROC; `ValueError` as `auc_interval`.
 
     Among equal scores the upper limits take members to be first and the lower limits nonmembers, so ties widen the band.
 
@@ -156,9 +150,6 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
         level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
         TPR at any threshold with an FPR surely at most x, and at most the upper limit of TPR at any threshold with an FPR
         surely above x.
-
-    Raises:
-        ValueError: as `auc_interval`.
 
     References:
         Campbell 1994, "Advances in statistical methodology for the evaluation of diagnostic and laboratory tests";
@@ -207,12 +198,10 @@ def _rectangle_limits(members: Array, nonmembers: Array, confidence: float, rate
 
 
 def tpr_at_fpr(members: Array, nonmembers: Array, target_fpr: float, confidence: float) -> TprPoint | None:
-    """The last ROC point with FPR at or under `target_fpr`, or None if that is below one over the nonmembers.
+    """The last ROC point with FPR at or under `target_fpr`, or None if that is below one over the nonmembers; `ValueError` as
+    `auc_interval`, or for a target outside (0, 1].
 
     Guarantee: `lower <= R(target_fpr) <= upper` for all targets at once, as in `band`.
-
-    Raises:
-        ValueError: as `auc_interval`, or a target outside (0, 1].
 
     >>> point = tpr_at_fpr(np.array([2.0, 3.0]), np.array([1.0, 2.0]), 0.4, 0.95)
     >>> point is None

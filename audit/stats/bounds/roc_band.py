@@ -85,12 +85,10 @@ def kept_thresholds(scores: int) -> Counts:
 
 
 def critical_value(members: int, nonmembers: int, confidence: float) -> float:
-    """The critical value of the band; interpolated between sizes and levels, and beyond them from above.
+    """The critical value of the band; interpolated between sizes and levels, and beyond them from above. Raises `ValueError`
+    for a confidence outside (0, 1).
 
     Beyond the least level it grows by one for each factor of e, more than at any level that was simulated.
-
-    Raises:
-        ValueError: a confidence outside (0, 1).
     """
     level = 1 - fraction(confidence, "confidence")
     size, sizes = math.log(max(members, nonmembers)), np.log(SIZES)

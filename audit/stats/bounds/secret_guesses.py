@@ -50,12 +50,10 @@ def rank_values(values: Array, drawn: Counts) -> Array:
 
 
 def likeliest_sets(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
-    """The `size` values with the largest scores of each secret, in the order of the last one's lead over the next.
+    """The `size` values with the largest scores of each secret, in the order of the last one's lead over the next;
+    `ValueError` for priors that are not equal, or no value left outside.
 
     A guess is right if the true value is in the set; ties count against the attack. With equal priors.
-
-    Raises:
-        ValueError: priors that are not equal, or no value left outside.
 
     >>> likeliest_sets(np.array([[0.0, 3.0, 1.0, 2.0]]), np.array([3]), np.full((1, 4), 0.25), 2).odds.tolist()
     [1.0]

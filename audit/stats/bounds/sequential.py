@@ -69,9 +69,7 @@ def joint(log_wealth: Array, stakes: int) -> Array:
 
 def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: int | None = None) -> Wealth:
     """Return the wealth before any observation, one per attack; `stakes` as in `Wealth`, one for each attack unless given.
-
-    Raises:
-        ValueError: fewer stakes than attacks.
+    Raises `ValueError` for fewer stakes than attacks.
     """
     claims, count = len(against.epsilons), attacks if stakes is None else stakes
     if count < attacks:
@@ -88,7 +86,8 @@ def start(against: Hypotheses, attacks: int = 1, chance: float = 0.5, stakes: in
 
 
 def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
-    """The state after further trials, every attack's scores of the same ones.
+    """The state after further trials, every attack's scores of the same ones; `ValueError` for scores that are not one row for
+    each attack.
 
     Thresholds come from earlier trials only. A call is one bet: pass trials in small groups so that thresholds can follow.
     Nothing is bet before a member and a nonmember have been seen. An average of processes that are supermartingales with
@@ -98,9 +97,6 @@ def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
         wealth: after the earlier trials.
         scores: `(attacks, k)`.
         included: `(k,)` which of them are members.
-
-    Raises:
-        ValueError: scores that are not one row for each attack.
     """
     return _update(wealth, scores, included)[0]
 

@@ -10,10 +10,8 @@ Counts = NDArray[np.int64]
 
 
 def side(values: Any, name: str) -> Array:
-    """`values` as a one-dimensional float64 array; infinities are allowed.
-
-    Raises:
-        ValueError: it is empty, has another shape, or holds NaN.
+    """`values` as a one-dimensional float64 array; infinities are allowed. Raises `ValueError` if it is empty, has another
+    shape, or holds NaN.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:

@@ -27,10 +27,8 @@ _STEEPEST = 4.0  # largest tilt, over a step: beyond it the tilted mass is that 
 
 
 def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedTail:
-    """The composed loss around its tilted mean, up to tilted mass `exp(log_aliased)` on either side.
-
-    Raises:
-        MemoryError: the window would need more than 2^23 entries; use a wider grid.
+    """The composed loss around its tilted mean, up to tilted mass `exp(log_aliased)` on either side; `MemoryError` if the
+    window would need more than 2^23 entries; use a wider grid.
     """
     step = parts[0][0].step
     scale, mean, spread = moments(parts, tilt)
@@ -55,10 +53,8 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
 
 
 def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, float]) -> tuple[float, Array]:
-    """The first loss and the masses of the tilted, normalised composed loss; what is outside the limits is aliased.
-
-    Raises:
-        MemoryError: the window would need more than 2^23 entries; use a wider grid.
+    """The first loss and the masses of the tilted, normalised composed loss; what is outside the limits is aliased. Raises
+    `MemoryError` if the window would need more than 2^23 entries; use a wider grid.
     """
     step, (first, right) = parts[0][0].step, limits
     size = fft.next_fast_len(max(math.ceil((right - first) / step) + 4, 16), real=True)

@@ -58,9 +58,7 @@ class LossGrid:
 
 def upper(pair: LossPair, step: float, *, widens: bool = True) -> LossGrid:
     """A loss distribution on multiples of `step` that dominates the pair's; on each of them unless it `widens` outwards.
-
-    Raises:
-        ArithmeticError: the masses do not add up to 1.
+    Raises `ArithmeticError` if the masses do not add up to 1.
     """
     index, mass, infinite = [], [], pair.outside
     if pair.right > pair.left:
@@ -93,10 +91,8 @@ def _whole(grid: LossGrid, outside: float) -> LossGrid:
 
 
 def lower(pair: LossPair, step: float) -> LossGrid:
-    """A loss distribution that the pair's dominates, on a grid of width `step` shifted onto the heaviest atom.
-
-    Raises:
-        ArithmeticError: the masses do not add up to 1.
+    """A loss distribution that the pair's dominates, on a grid of width `step` shifted onto the heaviest atom;
+    `ArithmeticError` if the masses do not add up to 1.
     """
     finite = [(loss, mass) for loss, mass in pair.atoms if np.isfinite(loss)]
     heaviest = max(finite, key=lambda atom: atom[1], default=(0.0, 0.0))[0]

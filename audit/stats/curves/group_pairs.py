@@ -15,7 +15,8 @@ _LARGEST_LOSS = 1e6
 def subsampled_gaussian_group(
     noise: float, rate: float, size: int, direction: Direction, *, log_tail: float = -70.0
 ) -> LossPair:
-    """One Poisson-subsampled Gaussian release, `size` records being added or removed together.
+    """One Poisson-subsampled Gaussian release, `size` records being added or removed together; `ValueError` if the direction
+    is "replace".
 
     Each record is sampled on its own; the worst contributions are equal, so the shift is a binomial number of them.
 
@@ -25,9 +26,6 @@ def subsampled_gaussian_group(
         size: records that change together.
         direction: "remove" (P has them) or "add".
         log_tail: logarithm of the probability beyond which either tail is not resolved.
-
-    Raises:
-        ValueError: the direction is "replace".
 
     References:
         Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526 (mixtures of Gaussians).

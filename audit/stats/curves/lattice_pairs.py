@@ -15,10 +15,8 @@ MOST_OUTCOMES = 20_000
 
 
 def discrete_gaussian(scale: float, shift: int, *, log_tail: float = -70.0) -> LossPair:
-    """Return the pair of discrete Gaussian noise of parameter `scale` and the same moved by `shift`.
-
-    Raises:
-        MemoryError: more than 20,000 outcomes.
+    """Return the pair of discrete Gaussian noise of parameter `scale` and the same moved by `shift`; `MemoryError` for more
+    than 20,000 outcomes.
     """
     reach = math.ceil(scale * math.sqrt(-2 * log_tail)) + 1
     x = _outcomes(-reach, shift + reach)
@@ -28,9 +26,7 @@ def discrete_gaussian(scale: float, shift: int, *, log_tail: float = -70.0) -> L
 
 def discrete_laplace(scale: float, shift: int) -> LossPair:
     """Return the pair of discrete Laplace noise, falling by `exp(-1 / scale)` a unit, and the same moved by `shift`; exact.
-
-    Raises:
-        MemoryError: a shift above 20,000.
+    Raises `MemoryError` for a shift above 20,000.
     """
     fall = math.exp(-1 / scale)
     x = _outcomes(1, shift - 1) if shift > 1 else np.empty(0)
@@ -41,10 +37,8 @@ def discrete_laplace(scale: float, shift: int) -> LossPair:
 
 
 def skellam(deviation: float, shift: int, *, log_tail: float = -70.0) -> LossPair:
-    """Return the pair of Skellam noise of this standard deviation and the same moved by `shift`.
-
-    Raises:
-        MemoryError: more than 20,000 outcomes.
+    """Return the pair of Skellam noise of this standard deviation and the same moved by `shift`; `MemoryError` for more than
+    20,000 outcomes.
     """
     variance = deviation**2
     rate = -log_tail  # Bernstein: beyond t the mass is at most exp(-t^2 / (2 (variance + t / 3))) on either side

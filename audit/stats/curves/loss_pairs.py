@@ -192,16 +192,14 @@ def _scaled_asinh(half: Array, log_factor: float) -> Array:
 
 
 def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
-    """Return the dominating pair of one step of the Poisson-subsampled Laplace mechanism.
+    """Return the dominating pair of one step of the Poisson-subsampled Laplace mechanism; `ValueError` for replacing a record
+    at a rate below 1.
 
     Args:
         scale: scale of the noise over the bound on one record's contribution.
         rate: sampling probability, in (0, 1]; replacing a record is covered for rate 1 only.
         direction: as for `subsampled_gaussian`.
         log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
-
-    Raises:
-        ValueError: replacing a record at a rate below 1.
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567.
@@ -246,14 +244,11 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
 
 
 def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> LossPair:
-    """Return a pair on finitely many outcomes, all of them atoms.
+    """Return a pair on finitely many outcomes, all of them atoms; `ValueError` for not as many masses as losses.
 
     Args:
         losses: of each outcome; an infinite loss is allowed.
         masses: P-mass of each outcome.
-
-    Raises:
-        ValueError: not as many masses as losses.
     """
     nowhere = lambda x: np.full_like(x, np.nan)  # noqa: E731
     finite = [abs(l) for l in losses if math.isfinite(l)]

@@ -35,16 +35,14 @@ Ends = dict[Direction, tuple[float, float]]
 def epsilon_bracket(
     steps: Steps, delta: float, *, directions: Sequence[Direction] = ADD_REMOVE, tolerance: float = 2e-4
 ) -> tuple[float, float]:
-    """Lower and upper end of the true epsilon at `delta` of all steps composed, each step with its count.
+    """Lower and upper end of the true epsilon at `delta` of all steps composed, each step with its count; `ArithmeticError` if
+    the ends crossed by more than rounding explains.
 
     The grid is refined until the ends are within `tolerance` of each other, relatively, or it becomes too large.
 
     Guarantee:
         lower <= epsilon <= upper for the composition of the pairs, whichever of `directions` is worst, up to
         floating-point rounding (an allowance is included; this is not interval arithmetic).
-
-    Raises:
-        ArithmeticError: the ends crossed by more than rounding explains.
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567. Doroshenko et al. 2022, arXiv 2207.04380.
@@ -89,13 +87,11 @@ def epsilon_bracket(
 def epsilons_on_grid(
     steps: Steps, deltas: Sequence[float], grid: float, *, directions: Sequence[Direction] = ADD_REMOVE
 ) -> tuple[float, ...]:
-    """Epsilon at each delta of losses put on multiples of `grid` such that both masses of each cell stay, rounding aside.
+    """Epsilon at each delta of losses put on multiples of `grid` such that both masses of each cell stay, rounding aside;
+    `MemoryError` if so many losses have no room; use a wider grid.
 
     It is not refined towards the truth. Of a grid that is finer than a 400th of a step's standard deviation the coarser one
     stands for it: the figure of either is within a millionth of the truth.
-
-    Raises:
-        MemoryError: so many losses have no room; use a wider grid.
 
     References:
         Doroshenko et al. 2022, arXiv 2207.04380 ("connect the dots").

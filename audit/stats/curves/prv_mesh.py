@@ -18,16 +18,14 @@ _WIDTH = 0.05  # cells that one deviation of a step's loss has to cover
 def estimates(
     parts: Sequence[tuple[float, float, int]], deltas: Sequence[float], *, error: float, delta_error: float
 ) -> list[float]:
-    """Return the epsilon of a training at each delta that a mesh of this epsilon and delta error gives.
+    """Return the epsilon of a training at each delta that a mesh of this epsilon and delta error gives; `ArithmeticError` for
+    losses so small that the mesh has one cell for them, or too many cells.
 
     Args:
         parts: noise multiplier, sample rate and number of steps of each part of the training.
         deltas: of which each has its epsilon.
         error: of epsilon, which the mesh is made for.
         delta_error: the same of delta.
-
-    Raises:
-        ArithmeticError: losses so small that the mesh has one cell for them, or too many cells.
 
     References:
         Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Algorithms 1 and 2.

@@ -38,7 +38,8 @@ _NODES = 8
 def random_allocation(
     noise: float, steps: int, direction: Direction, side: str, *, resolution: float = 1.0, points: int = _POINTS
 ) -> LossPair:
-    """Return a pair on the given side of that of one record in one of `steps` releases.
+    """Return a pair on the given side of that of one record in one of `steps` releases; `ArithmeticError` if the bound on
+    round-off is not below `resolution`.
 
     Args:
         noise: standard deviation over the norm bound of one record.
@@ -47,9 +48,6 @@ def random_allocation(
         side: "above" dominates, "below" is dominated.
         resolution: probability that the bound on round-off has to stay below.
         points: of the grid of sums.
-
-    Raises:
-        ArithmeticError: the bound on round-off is not below `resolution`.
     """
     sigma = float(noise)
     width = _reach(sigma, steps) / points

@@ -59,10 +59,8 @@ def randomised_response(order: float, noise_parameter: float, buckets: int) -> f
 
 
 def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
-    """Divergence of one Poisson-subsampled Gaussian release from the release without the record, in float64.
-
-    Raises:
-        ValueError: as `sampled_curve`.
+    """Divergence of one Poisson-subsampled Gaussian release from the release without the record, in float64; `ValueError` as
+    `sampled_curve`.
 
     >>> round(subsampled_gaussian(2.0, 1.0, 0.01) * 1e4, 6)
     1.718134
@@ -71,13 +69,11 @@ def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
 
 
 def sampled_curve(orders: Sequence[float], noise: float, rate: float) -> Array:
-    """Divergence of one Poisson-subsampled Gaussian release at each order.
+    """Divergence of one Poisson-subsampled Gaussian release at each order; `ValueError` for a fractional order with a
+    quadrature that would need more than 400,000 panels.
 
     Whole orders by the binomial sum, all others together by quadrature of `E_Q[expm1(a L) - a expm1(L)]`, which loses
     nothing at small rates (the second term has mean zero).
-
-    Raises:
-        ValueError: a fractional order with a quadrature that would need more than 400,000 panels.
     """
     values = np.array(orders, dtype=np.float64)
     if rate in (0, 1):

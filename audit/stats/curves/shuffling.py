@@ -26,7 +26,7 @@ _REACH = 9.0  # standard deviations of counts, beyond which outcomes are counted
 
 
 def clones(epsilon: float, records: int, own: float, clone_chance: float, side: str) -> LossPair:
-    """Return a pair on one side of that of the counts above.
+    """Return a pair on one side of that of the counts above; `MemoryError` for more than a hundred million outcomes.
 
     Args:
         epsilon: of the randomiser; above 0.
@@ -34,9 +34,6 @@ def clones(epsilon: float, records: int, own: float, clone_chance: float, side: 
         own: p, at most `1 / (1 + exp(epsilon))`.
         clone_chance: q, at most 1/2.
         side: "above" dominates, "below" is dominated.
-
-    Raises:
-        MemoryError: more than a hundred million outcomes.
     """
     tie = max(0.0, 1 - own * (1 + math.exp(epsilon)))
     cells, total = OutcomeCells(-epsilon, epsilon), 0.0

@@ -46,10 +46,7 @@ def gdp_tpr(mu: float, fpr: ArrayLike) -> Array:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """The least delta at which a mu-GDP mechanism is (epsilon, delta)-DP.
-
-    Raises:
-        ValueError: mu or epsilon below 0.
+    """The least delta at which a mu-GDP mechanism is (epsilon, delta)-DP; `ValueError` for mu or epsilon below 0.
 
     References: Balle and Wang 2018, arXiv 1805.06530, theorem 8; Dong, Roth and Su 2019, corollary 2.13.
 
@@ -70,12 +67,10 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon at `delta` of a mu-GDP mechanism, from below (the lower end of the last bracket).
+    """The epsilon at `delta` of a mu-GDP mechanism, from below (the lower end of the last bracket); `ValueError` for mu below
+    0, or delta outside [0, 1].
 
     At delta 0 it is 0 for mu = 0 and infinite otherwise.
-
-    Raises:
-        ValueError: mu below 0, or delta outside [0, 1].
 
     >>> [round(gdp_epsilon(mu, 1e-5), 4) for mu in (0.5, 1.0, 2.0)]
     [1.9931, 4.3772, 9.9973]
@@ -100,10 +95,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu with an (epsilon, delta)-DP mechanism, from below; inverse of `gdp_epsilon`.
-
-    Raises:
-        ValueError: epsilon below 0, or delta outside (0, 1).
+    """The largest mu with an (epsilon, delta)-DP mechanism, from below; inverse of `gdp_epsilon`. Raises `ValueError` for
+    epsilon below 0, or delta outside (0, 1).
 
     >>> round(gdp_mu(4.3771785, 1e-5), 5)
     1.0
@@ -131,16 +124,14 @@ def gdp_auc(mu: float) -> float:
 
 
 def success_upper(epsilon: float, delta: float, baseline: float) -> float:
-    """The largest success of an attack that would succeed with chance `baseline` without the record.
+    """The largest success of an attack that would succeed with chance `baseline` without the record; `ValueError` for the
+    baseline is no probability.
 
     Covers reconstruction (baseline: best blind guess within the tolerance), attribute inference (share of the
     commonest value) and exposure of a canary (1 over the size of its space): each is a post-processing of the
     output judged by an event, so its chance is at most the TPR that the claim allows at FPR `baseline`.
 
     Guarantee: theorem; the record's prior is independent of the other records.
-
-    Raises:
-        ValueError: the baseline is no probability.
 
     References: Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
 
@@ -153,10 +144,8 @@ def success_upper(epsilon: float, delta: float, baseline: float) -> float:
 
 
 def group_privacy(epsilon: float, delta: float, size: int) -> tuple[float, float]:
-    """`(epsilon, delta)` that a claim for one record gives to `size` records that change together.
-
-    Raises:
-        ValueError: a size below 1.
+    """`(epsilon, delta)` that a claim for one record gives to `size` records that change together; `ValueError` for a size
+    below 1.
 
     References: Vadhan 2017, "The complexity of differential privacy", lemma 2.2.
 

@@ -39,14 +39,12 @@ class LogisticFit:
 def fit(
     features: Array, positive: Array, ridge: float = 1e-3, weights: Array | None = None, centre: Array | None = None
 ) -> LogisticFit:
-    """The ridge-penalised maximum-likelihood fit of `positive` `(n,)` bool on features `(n, f)`.
+    """The ridge-penalised maximum-likelihood fit of `positive` `(n,)` bool on features `(n, f)`; `ValueError` for only one
+    class, or features that are not finite.
 
     Minimises the mean logistic loss plus `ridge / 2 * |weights - centre|^2` over standardised features, the
     intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts,
     `centre` `(f,)` is the point to which the penalty pulls the weights of features, zero by default.
-
-    Raises:
-        ValueError: only one class, or features that are not finite.
 
     >>> model = fit(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([False, False, True, True]))
     >>> bool(model.log_odds(np.array([[1.5]]))[0].round(6) == 0.0)

@@ -161,14 +161,12 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
 
 
 def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[Array | None, Array]:
-    """Degrees of freedom (None for a normal law) and scale of one side: the meaning of `variance`.
+    """Degrees of freedom (None for a normal law) and scale of one side: the meaning of `variance`; `ValueError` for another
+    name.
 
     "fixed": one standard deviation for all records, of the residuals around each record's own mean. "predictive": the same with
     the error of that mean over `n` models, `sqrt(1 + 1 / n)` times as large: the law of one further signal.
     "per_example": each record its own. "shrunk": the posterior of each record's own given the fixed one.
-
-    Raises:
-        ValueError: another name.
     """
     if variance == "fixed":
         return None, np.asarray(side.fixed_std)

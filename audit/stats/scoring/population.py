@@ -14,15 +14,13 @@ _KNOTS = 512
 
 
 def normal_score(values: Array, population: Array) -> Array:
-    """Normal quantile of each value's rank in `population`, `(n,)`, strictly increasing if the population is not constant.
+    """Normal quantile of each value's rank in `population`, `(n,)`, strictly increasing if the population is not constant;
+    `ValueError` for an empty population.
 
     `special.ndtr(-normal_score(...))` is the p-value against "from the population": inside it, the
     interpolated empirical one; beyond its ends the quantile function continues straight with the slope of
     the outer tenth, so no two values tie and nothing is infinite. Rates below `1 / len(population)` are
     therefore extrapolated, good for ranking and not for a guarantee.
-
-    Raises:
-        ValueError: an empty population.
 
     >>> normal_score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])).round(2).tolist()
     [-0.97, 0.0, 0.97]
@@ -42,7 +40,8 @@ def normal_score(values: Array, population: Array) -> Array:
 
 
 def normal_score_by_group(values: Array, groups: Array, references: Array, outside: Array, fewest: int) -> Array:
-    """`normal_score` of each value among its own population group, or of all if that has under `fewest`.
+    """`normal_score` of each value among its own population group, or of all if that has under `fewest`; `ValueError` for an
+    empty population.
 
     Memory holds one group's population at a time, or all of it if some group is that small.
 
@@ -52,9 +51,6 @@ def normal_score_by_group(values: Array, groups: Array, references: Array, outsi
         references: `(k, m)`, values that the population is taken from.
         outside: `(k, m)` bool, which of these belong to it.
         fewest: values that a group's own population needs.
-
-    Raises:
-        ValueError: an empty population.
     """
     out = np.empty(len(values))
     everyone: Array | None = None

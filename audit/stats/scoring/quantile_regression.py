@@ -13,13 +13,11 @@ _ITERATIONS = 50
 
 
 def fit(features: Array, targets: Array, level: float) -> Array:
-    """Weights `(f,)` such that `features @ weights` estimates the `level` quantile of `targets` given the features.
+    """Weights `(f,)` such that `features @ weights` estimates the `level` quantile of `targets` given the features;
+    `ValueError` for a level outside (0, 1), or no rows.
 
     Minimises the pinball loss convolved with a logistic kernel of a twentieth of the targets' standard
     deviation. The features `(n, f)` have to contain a constant column if an intercept is wanted.
-
-    Raises:
-        ValueError: a level outside (0, 1), or no rows.
 
     References:
         Koenker and Bassett 1978; smoothing by convolution: Fernandes, Guerre and Horta 2021.

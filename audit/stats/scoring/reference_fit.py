@@ -39,15 +39,12 @@ def memberships(included: Array) -> Array:
 
 
 def sides(values: Array, included: Array) -> tuple[Side, Side]:
-    """The member and the nonmember side of signals `(k, m)`.
+    """The member and the nonmember side of signals `(k, m)`; `ValueError` for signals and memberships of different shapes.
 
     A record that no model of one side saw takes its mean from the other side plus the average
     difference of sides (members minus nonmembers, over records that have both; zero if none has).
     A side without any residual (no record with two models) takes the other side's standard deviation,
     and where neither has one, that of all signals around each record's mean or, failing that, overall.
-
-    Raises:
-        ValueError: signals and memberships of different shapes.
 
     >>> member, nonmember = sides(np.array([[1.0], [3.0], [0.0]]), np.array([[True], [True], [False]]))
     >>> member.mean.tolist(), nonmember.mean.tolist(), round(member.fixed_std, 4)

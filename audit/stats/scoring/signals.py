@@ -18,10 +18,8 @@ _BLOCK = 1 << 16  # logits handled at once: 512 KiB in float64, so that they sta
 
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
-    """Loss `-log p_y` of each record, `(..., m)`, in nats.
-
-    Raises:
-        ValueError: shapes do not fit, one class only, or a label that is no class.
+    """Loss `-log p_y` of each record, `(..., m)`, in nats; `ValueError` if shapes do not fit, for one class, or a label that
+    is none.
 
     >>> cross_entropy(np.array([[0.0, 0.0]]), np.array([1])).round(4).tolist()
     [0.6931]
@@ -40,12 +38,10 @@ def binary_cross_entropy(logits: Array, labels: Array) -> Array:
 
 
 def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) -> Array:
-    """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`.
+    """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`; `ValueError`
+    as `cross_entropy`.
 
     Logits are divided by `temperature` first.
-
-    Raises:
-        ValueError: shapes do not fit, one class only, or a label that is no class.
 
     References:
         Carlini et al. 2022, arXiv 2112.03570, section IV-A.
@@ -74,10 +70,7 @@ def loss_confidences(losses: Array) -> Array:
 
 
 def entropy(logits: Array) -> Array:
-    """Shannon entropy of the predicted distribution in nats, `(..., m)`.
-
-    Raises:
-        ValueError: one class only.
+    """Shannon entropy of the predicted distribution in nats, `(..., m)`; `ValueError` for one class only.
 
     >>> entropy(np.array([[1.0, 1.0]])).round(4).tolist()
     [0.6931]
@@ -86,12 +79,10 @@ def entropy(logits: Array) -> Array:
 
 
 def modified_entropy(logits: Array, labels: Array) -> Array:
-    """Entropy that also knows the label: `-(1 - p_y) log p_y - sum_{j != y} p_j log(1 - p_j)`.
+    """Entropy that also knows the label: `-(1 - p_y) log p_y - sum_{j != y} p_j log(1 - p_j)`; `ValueError` as
+    `cross_entropy`.
 
     Zero for a certain and right prediction, unbounded for a certain and wrong one.
-
-    Raises:
-        ValueError: shapes do not fit, one class only, or a label that is no class.
 
     References:
         Song and Mittal 2021, arXiv 2003.10595, equation 8.
@@ -112,10 +103,8 @@ def correct(logits: Array, labels: Array) -> Array:
 
 
 def log_output_gradient_norm(logits: Array, labels: Array) -> Array:
-    """Log of the l2 norm of the loss gradient in the logits, `softmax(z) - one_hot(y)`, `(..., m)`.
-
-    Raises:
-        ValueError: shapes do not fit, one class only, or a label that is no class.
+    """Log of the l2 norm of the loss gradient in the logits, `softmax(z) - one_hot(y)`, `(..., m)`; `ValueError` as
+    `cross_entropy`.
 
     >>> np.exp(log_output_gradient_norm(np.array([[0.0, 0.0]]), np.array([0]))).round(4).tolist()
     [0.7071]

@@ -103,11 +103,7 @@ _LEAVES = tuple(kind for kind in kinds_by_name().values() if issubclass(kind, Re
 
 
 def fields(kind: type[Event]) -> tuple[str, ...]:
-    """Return the fields of a class that hold one number.
-
-    Raises:
-        ConfigError: one has no range.
-    """
+    """Return the fields of a class that hold one number; `ConfigError` if one has no range."""
     names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _STRUCTURE)  # type: ignore[arg-type]
     for name in names:
         if name not in SPANS:

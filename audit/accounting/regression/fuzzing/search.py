@@ -155,13 +155,11 @@ def search(
     most: int | None = None,
     progress: Callable[[FuzzFinding], None] | None = None,
 ) -> Search:
-    """Look for questions that an accountant answers wrongly, until `seconds` of CPU are over.
+    """Look for questions that an accountant answers wrongly, until `seconds` of CPU are over; `ConfigError` for no time, or no
+    questions.
 
     Args:
         most: findings after which to stop; None for no limit. A stratum ends with its first one.
-
-    Raises:
-        ConfigError: no time, or no questions.
     """
     if not seconds > 0 or (most is not None and most < 1):
         raise ConfigError(f"a search of {seconds:g} seconds for {most} findings; expected some time and at least one finding")
@@ -265,10 +263,8 @@ def _question_text(drawn: Drawn) -> str:
 
 
 def append(path: Path, findings: Sequence[FuzzFinding]) -> int:
-    """Add the cases of findings to a file that the battery reads, each once; return how many the file has.
-
-    Raises:
-        DataError: there is a file, and it is none of cases.
+    """Add the cases of findings to a file that the battery reads, each once; return how many the file has. Raises `DataError`
+    if there is a file, and it is none of cases.
     """
     cases = list(suite.load(path)) if path.exists() else []
     known_ids = {case.id for case in cases}
