@@ -43,7 +43,7 @@ class FileStore:
         return str(self.path)
 
     def create(self, entries: Sequence[Body]) -> None:
-        """Write a new ledger, completely or not; `ConfigError` if there is such a file, `OutputError` if it cannot be written."""
+        """Write a new ledger, completely or not; `ConfigError` if there is one, `OutputError` if it cannot be written."""
         path = self.path
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:

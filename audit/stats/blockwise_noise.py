@@ -1,8 +1,8 @@
 """mu of v + A z against v + d + A z for many rows and normal draws z: mu^2 = d' (A A')^+ d, block by block of shared draws.
 
-A is given by rows: `index[i, j]` and `weight[i, j]` are the draws in row i and their factors (weight 0 fills up). Rows that
-share no draw are independent, so the squares of blocks add up; within a block mu is the length of the shortest c with A c = d,
-and infinite if there is none. The dense form of one block is `linear_noise.gaussian_mu`.
+Rows that share no draw are independent, so the squares of blocks add up; within a block mu is the length of the shortest c
+with A c = d, infinite if there is none. In A, given by rows, `index[i, j]` and `weight[i, j]` are draws and their factors (0
+fills up).
 """
 
 import math
@@ -19,13 +19,8 @@ _MOST_ROWS = 6000  # of one block: its pseudoinverse takes memory and time by th
 
 
 def blockwise_mu(index: Integers, weight: Array, moved: Array, size: Array | float = 0.0) -> float:
-    """Return mu for a movement d; infinite if it is outside of the range of A by more than rounding. Raises `ValueError` if
-    one block of rows that share draws is too large.
-
-    Args:
-        index, weight: `(m, w)`.
-        moved: d, `(m,)`.
-        size: of the numbers v that move, `(m,)`: what is rounded.
+    """Return mu for a movement d `(m,)`, `index` and `weight` being `(m, w)`; infinite if d is outside of the range of A by
+    more than the rounding of numbers of this `size`; `ValueError` if one block of rows that share draws is too large.
 
     >>> round(blockwise_mu(np.array([[0], [0], [1]]), np.array([[2.0], [2.0], [1.0]]), np.array([1.0, 1.0, 0.0])), 9)
     0.5

@@ -26,14 +26,11 @@ class SurvivalBand:
 
 @functools.lru_cache(maxsize=64)
 def survival_band(count: int, confidence: float) -> SurvivalBand:
-    """The band of equal local levels (two-sided Berk-Jones) for `count` scores: relatively tight in both tails; `ValueError`
-    for a confidence outside (0, 1).
+    """The band of equal local levels (two-sided Berk-Jones) for `count` scores; `ValueError` for a confidence outside (0, 1).
 
     Guarantee: contains the survival function of independent, identically distributed scores everywhere at once with
-        probability at least `confidence`. The rank-th extreme of n continuous scores has a Beta(rank, n - rank + 1)
-        distributed rate; each rank of `constrained_ranks` is held between the same two Beta quantiles, and the chance that
-        all of them hold is computed exactly (`chance_inside`), not simulated. Between those ranks the band follows
-        from monotonicity; atoms only make it hold more often.
+        probability at least `confidence`. The chance that the Beta distributed rates of `constrained_ranks` are all within the
+        same two quantiles is computed exactly (`chance_inside`); between ranks the band follows from monotonicity.
 
     References:
         Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.
@@ -90,8 +87,7 @@ def local_level(count: int, confidence: float) -> float:
 def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
     """The probability that `low[j] <= U_(ranks[j]) <= high[j]` for all j, U being `count` sorted uniform variables.
 
-    The number of variables below a time is followed from constraint to constraint. As a Poisson process conditioned on its
-    total it has independent increments, so each move is one convolution.
+    Their number below a time is a Poisson process conditioned on its total: each move between constraints is one convolution.
 
     >>> round(chance_inside(np.array([1]), np.array([0.25]), np.array([0.5]), 1), 12)
     0.25
@@ -102,11 +98,7 @@ def chance_inside(ranks: Counts, low: Array, high: Array, count: int) -> float:
     order = np.lexsort((~is_low, times))
     times, is_low = times[order], is_low[order]
     bound = np.concatenate([ranks - 1, ranks, [count]])[order]
-    base, mass, previous = (
-        0,
-        np.ones(1),
-        0.0,
-    )  # mass[i]: chance that base + i variables are below `previous`, all constraints kept
+    base, mass, previous = 0, np.ones(1), 0.0  # mass[i]: chance that base + i are below `previous`, all constraints kept
     for time, lowers, limit in zip(times.tolist(), is_low.tolist(), bound.tolist(), strict=True):
         if time > previous:
             start, moves = _poisson(count * (time - previous))

@@ -56,10 +56,7 @@ def along(path: Callable[[float], tuple[float, float]]) -> Hypotheses:
 
 
 def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
-    """(epsilon, delta)-DP for each epsilon (and its delta); its curve is two lines.
-
-    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at smaller ones.
-    """
+    """(epsilon, delta)-DP for each epsilon (and its delta); its curve is two lines, chosen at a rate as if delta were 0."""
     # left of 1 / (1 + e^epsilon), where both lines meet at delta 0
     steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1
     odds = np.exp(-epsilons)
@@ -80,10 +77,7 @@ def gaussian(delta: float, claims: tuple[float, ...] = ()) -> Hypotheses:
 
 @functools.lru_cache(maxsize=16)
 def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> Hypotheses:
-    """The curve of DP-SGD for noise above and below the given one; the first claim is that nothing leaks.
-
-    `parameters` are noise multipliers, descending from infinity.
-    """
+    """DP-SGD with noise above and below the given one, which `parameters` are, from infinity (nothing leaks) down."""
     middle = max(noise_multiplier, dp_sgd_curve.LEAST_NOISE)
     noises = {*(middle * NOISE_FACTORS).tolist(), *(middle / NOISE_FACTORS).tolist()}
     usable_noises = sorted((noise for noise in noises if noise >= dp_sgd_curve.LEAST_NOISE), reverse=True)
@@ -110,10 +104,10 @@ def _hypotheses(curves: Sequence[TradeoffCurve], epsilons: Array, parameters: Ar
 
 
 def supporting_lines(rate: Rate) -> Array:
-    """`(2, rates)` slopes and intercepts of lines nowhere below a concave non-decreasing curve, close to it at each of `RATES`.
+    """`(2, rates)` slopes and intercepts of lines nowhere below a concave non-decreasing curve, close to it at each of
+    `RATES`.
 
-    Between two points of a concave curve it is below both neighbouring chords carried on, so the corners where these meet
-    outline it from above.
+    A concave curve is below both neighbouring chords carried on, so the corners where these meet outline it from above.
 
     >>> supporting_lines(tradeoff_curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
     [2.718282, 0.001]

@@ -51,8 +51,7 @@ def exceedance_counts(trials: int, rate: float, significance: float) -> tuple[in
 def rates_epsilon(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -> Array:
     """The least epsilon at which a test with at most these error rates can exist, both directions; 0 if none is needed.
 
-    An (epsilon, delta)-DP mechanism has `1 - fnr <= e^epsilon fpr + delta` and the same with the errors exchanged
-    (Kairouz, Oh and Viswanath 2015), and both only loosen as the error rates grow.
+    `1 - fnr <= e^epsilon fpr + delta`, and the same with the errors exchanged (Kairouz, Oh and Viswanath 2015).
 
     >>> round(float(rates_epsilon(0.1, 0.2, 0.0)), 6)
     2.079442

@@ -1,9 +1,8 @@
 """Right guesses at both ends of the ranking, all counts at once, for independent trials.
 
-The k highest scores are guessed members and the k lowest nonmembers. How far right guesses exceed what an epsilon explains is
-measured on one scale for all k, and the largest excess is the statistic. Its law is simulated under the least favourable
-pair, so that neither the search over k nor delta costs anything; the same draws serve every epsilon and delta. The proof is in
-docs/theory/independent-trials.md, section "Both ends".
+The k highest scores are guessed members and the k lowest nonmembers; the largest excess of right guesses, on one scale for all
+k, is the statistic. Its law under the least favourable pair is simulated, by the same draws for every epsilon and delta. The
+proof is in docs/theory/independent-trials.md, section "Both ends".
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ class Design:
 
     @property
     def scores(self) -> int:
-        """Members and nonmembers together."""
         return self.members + self.nonmembers
 
     @property
@@ -63,8 +61,7 @@ class Design:
 def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
     """The end of the initial interval of refuted parameters, and the index of the most informative count there (or -1).
 
-    Two tests share the error rate: the rank tests and the simulated one, which has a fixed statistic on each step of a ladder
-    of epsilons and is monotone there. A parameter that one of them refutes is refuted.
+    A parameter that the rank tests or the simulated test refutes is refuted; the latter is monotone on each step of a ladder.
 
     Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, for independent scores,
         identically distributed on each side. Never rises with delta, with confidence or if members move down.
@@ -104,8 +101,7 @@ def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int
 def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]], level: float) -> int:
     """The index of the last of growing pairs that is refuted, the last of all not being; 0 if none is.
 
-    A draw that reaches a limit at a refuted pair reaches one at all pairs that are still to be tried, and a draw that does
-    not at a pair that is kept never will: only the others are counted anew.
+    Only draws are counted anew that reach a limit at the last pair and not at the first: the others are decided.
     """
     blocks = range(_blocks(design, level))
     settled_rows = [_exceedance_mask(design, parts[0], limits, block) for block in blocks]
@@ -176,10 +172,7 @@ def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: f
 
 @functools.lru_cache(maxsize=256)
 def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
-    """Pairs (blocks, rank): fewer than `rank` draws of the first `blocks` may reach a limit.
-
-    The last pair is the test itself; the others are what coarser tests ask at the least.
-    """
+    """Pairs (blocks, rank): fewer than `rank` draws of the first `blocks` may reach a limit, the test itself last."""
     edges = class_edges(level, COARSEST)
     scores = min(design.scores, merged_draws.MOST_SCORES)
     draws = [draws_for(edge, scores, work=WORK, most_work=MOST_WORK) for edge in edges]
@@ -201,9 +194,7 @@ def _blocks(design: Design, level: float) -> int:
 def _verdict(design: Design, exceedances: list[int], blocks: int, level: float) -> bool | None:
     """Return the decision of the first blocks alone, or None if they do not suffice.
 
-    A test by some draws and one by more refute from some value of one statistic on, so if each has the level, the test that
-    refutes if one of them does has it too. Coarser tests that have no more draws must refute as well: then more confidence
-    never proves more.
+    Coarser tests that have no more draws must refute as well: then more confidence never proves more.
     """
     count, rows = sum(exceedances[:blocks]), blocks * pair_draws.ROWS
     *coarser, (total, _) = _classes(design, level)
@@ -237,8 +228,7 @@ def ladder(design: Design) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def counts(scores: int) -> Counts:
-    """Return how many scores are guessed at either end: about `COUNTS` numbers in geometric progression from one
-    score in 200 to half of them, fewer of few scores.
+    """Return how many scores are guessed at either end: about `COUNTS` numbers from one in 200 to half, geometrically.
 
     >>> counts(12).tolist()
     [1, 2, 3, 4, 6]
@@ -260,10 +250,9 @@ def right_guesses(ranking: Memberships) -> Counts:
 
 
 def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
-    """`(..., J)` right guesses as standard normal deviates: signed roots of their deviance from `epsilon`.
+    """`(..., J)` right guesses as standard normal deviates: signed roots of their deviance from `epsilon`, less half a guess.
 
-    A top guess counts as right with log odds `epsilon + log(members / nonmembers)`, one at the bottom with `epsilon` less that;
-    half a guess is taken off for continuity. Grows with the right guesses and falls with epsilon, whatever the scores' law.
+    A top guess is right with log odds `epsilon + log(members / nonmembers)`, one at the bottom with `epsilon` less that.
     """
     guesses, lean = counts(design.scores).astype(np.float64), math.log(design.members / design.nonmembers)
     mean = np.maximum((right - 0.5) / guesses, 1e-12)  # of two guesses, one at either end
@@ -279,10 +268,7 @@ def excess(right: Counts, epsilon: float | Array, design: Design) -> Array:
 
 @functools.lru_cache(maxsize=128)
 def simulate(design: Design, epsilon: float, delta: float, block: int) -> Counts:
-    """`(rows, J)` right guesses in a block of draws of the least favourable pair of (epsilon, delta)-DP.
-
-    None falls in any row as epsilon or delta grows.
-    """
+    """`(rows, J)` right guesses in a block of draws of the least favourable pair; none falls as epsilon or delta grows."""
     return _right_guesses(design, epsilon, delta, block, None)
 
 

@@ -10,8 +10,8 @@ DIRECT = 200_000  # products up to which the direct sum is quicker than a transf
 def convolve(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the convolution `(len(left) + len(right) - 1,)` of two non-negative sequences, never below 0.
 
-    The transform has the length that `scipy.signal.fftconvolve` takes and gives the same bits; importing `scipy.signal` alone
-    would take longer than most bounds do.
+    By the transform that `scipy.signal.fftconvolve` takes, with the same bits, without the import that takes longer than
+    bounds.
     """
     if len(left) * len(right) <= DIRECT or min(len(left), len(right)) == 1:
         return np.convolve(left, right)

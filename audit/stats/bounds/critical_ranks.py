@@ -11,7 +11,7 @@ LUCK = 1e-4  # chance that the draws of a size leave a test above its significan
 
 
 def class_edges(significance: float, coarsest: float) -> list[float]:
-    """Return the least significance of each class, from the coarsest to that of `significance`; each is half of the one before.
+    """Return the least significance of each class, from the coarsest on, each half of the one before.
 
     >>> class_edges(0.03, 0.1)
     [0.1, 0.05, 0.025]
@@ -29,9 +29,7 @@ def draws_for(edge: float, scores: int, *, work: int, most_work: int) -> int:
 def critical_rank(count: int, significance: float) -> int:
     """The largest number such that a test which fewer of `count` draws reach has its level at `significance` or below.
 
-    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value with a true tail above
-        the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
-        most (docs/theory/independent-trials.md, "Least favourable pair").
+    Guarantee: with probability at least `1 - LUCK` over the draws (docs/theory/independent-trials.md, "Least favourable pair").
 
     >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
     (887, 0)

@@ -15,8 +15,7 @@ MOST_MATCHES = 60  # a predicate with more matches among both groups singles out
 def excess_limits(successes: tuple[int, int], attacks: tuple[int, int], significance: float) -> tuple[float, float, float]:
     """`(t - c) / (1 - c)` of two success rates, and its limits from those of both rates.
 
-    Guarantee: the limits leave out the truth with probability at most `significance`, for two independent binomial counts: each
-        of four Clopper-Pearson limits fails with a quarter of it, and the figure grows in `t` and falls in `c`.
+    Guarantee: the limits leave out the truth with probability at most `significance`, for two independent binomial counts.
     References: Giomi et al. 2023, "A unified framework for quantifying privacy risk in synthetic data" (the figure).
 
     >>> excess, low, high = excess_limits((60, 20), (100, 100), 0.05)
@@ -53,13 +52,9 @@ def fisher_tail(successes: tuple[int, int], attacks: tuple[int, int]) -> float:
 def split_tail(matches: Sequence[Array], size: int, repetitions: int, random: np.random.Generator) -> float:
     """The chance that a random split of `2 size` records lets predicates single out so much more often in its first half.
 
-    A predicate singles out in a half if exactly one record of it matches. Predicates may share matches, so that their
-    successes depend on each other: records are split anew, and predicates kept. The real split counts as one of the draws,
-    so that the chance of a result at or below p is at most p if the predicates say nothing of the split.
-
-    Args:
-        matches: for each predicate which of the records match it; the first `size` records are the first half.
-        repetitions: random splits.
+    A predicate, given as the records that match it (those below `size` are the first half), singles out in a half if exactly
+    one record of it matches. Records are split anew and predicates kept, so these may depend on each other. The real split
+    counts as one draw: p-values are valid.
 
     References: Phipson and Smyth 2010, "Permutation p-values should never be zero".
 

@@ -13,11 +13,10 @@ FEWEST = 10  # scores of each side, below which a deviation says nothing
 
 
 def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
-    """Return the epsilon at `delta` between normal laws with the means and deviations of both sides; None for
-    fewer than `FEWEST` scores of a side, or infinite ones. Infinite beyond `LARGEST`.
+    """Return the epsilon at `delta` between normal laws fitted to both sides; None for fewer than `FEWEST` scores of a side,
+    or infinite ones; infinite beyond `LARGEST`.
 
-    Biased upward if epsilon is small: any difference between the two fitted deviations looks like privacy loss in the tails,
-    and a small delta looks at the tails. At delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on
+    Biased upward if epsilon is small: at delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on
     average.
 
     References:
@@ -39,11 +38,7 @@ def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
 
 
 def _divergence(first: tuple[float, float], second: tuple[float, float], value: float) -> float:
-    """Return the hockey-stick divergence of one normal law from another at `e^value`.
-
-    The likelihood ratio is a parabola in the score, so the set on which it exceeds `e^value` is a half line, an interval or the
-    outside of one. Both laws give its mass in closed form.
-    """
+    """Return the hockey-stick divergence of one normal law from another at `e^value`: the likelihood ratio is a parabola."""
     (mean, deviation), (other_mean, other_deviation) = first, second
     square = 0.5 * (other_deviation**-2 - deviation**-2)
     line = mean / deviation**2 - other_mean / other_deviation**2

@@ -1,9 +1,7 @@
 """The area under the ROC as an exact test of mu-GDP: exact if nothing leaks, else the mean difference is integrated out.
 
-Under mu-GDP members are at worst normal with mean mu and nonmembers with mean 0. The difference M of their sample means is
-independent of the centred samples, and members win at least w pairs exactly if M reaches a value D that the centred samples
-fix. So the tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 = 1/n1 + 1/n0`: it varies little; some thousand
-draws of D serve every mu. The proofs are in docs/theory/independent-trials.md, section "Area under the ROC".
+The tail is the mean of `Phi((mu - D) / c)` over centred normal samples, `c^2 = 1/n1 + 1/n0` and D the difference of means at
+which members win w pairs; some thousand draws of D serve every mu (docs/theory/independent-trials.md, "Area under the ROC").
 """
 
 import functools
@@ -90,9 +88,8 @@ def critical_wins(members: int, nonmembers: int, mu: float, significance: float)
 
 
 def _shifted_null(members: int, nonmembers: int, wins: int, significance: float) -> float | None:
-    """Return the mu up to which the exact tail if nothing leaks refutes alone; None if it does not refute 0.
-
-    A shift by mu turns a tail p into `Phi(Phi^-1(p) + mu / c)` at most (Neyman and Pearson).
+    """Return the mu up to which the exact tail if nothing leaks refutes alone (Neyman and Pearson); None if it does not refute
+    0.
     """
     tail = rank_sums.tail(members, nonmembers, wins)
     if tail > significance:
@@ -127,9 +124,8 @@ def _residuals(members: int, nonmembers: int, rows: int) -> tuple[Positions, Pos
 
 @functools.lru_cache(maxsize=64)
 def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
-    """`(rows,)` least differences of means at which members win so many pairs, rounded down to a grid.
-
-    In each row a secant comes near, and bisection on the grid ends it, so that it never falls as `wins` grows.
+    """`(rows,)` least differences of means at which members win so many pairs, rounded down to a grid, by secant and
+    bisection.
     """
     sides, cell = _residuals(members, nonmembers, rows), math.sqrt(1 / members + 1 / nonmembers) / GRID
     pairs, offset = members * nonmembers, members * (members - 1) // 2

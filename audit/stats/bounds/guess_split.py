@@ -1,7 +1,6 @@
-"""How many guesses are "member" and how many "nonmember", chosen from the scores alone.
+"""How many guesses are "member" and how many "nonmember", chosen from the scores alone: memberships take no part.
 
-The theorem on all counts together lets an output decide which coins are guessed, in which order and how
-(docs/theory/one-run.md, "One run, all counts together"). Memberships take no part in the choice.
+The theorem allows that (docs/theory/one-run.md, "One run, all counts together").
 """
 
 import math
@@ -24,20 +23,17 @@ TEN_COUNTS_FROM = 400
 
 
 def shares_for(coins: int) -> tuple[float, ...]:
-    """Return the shares of the coins that are guessed by default: ten counts, nine below 400 coins.
-
-    The count of 86 % helps if scores separate the sides but have no gap between them.
-    """
+    """Return the shares of the coins that are guessed by default; 86 % helps if scores separate the sides without a gap."""
     return TEN_SHARES if coins >= TEN_COUNTS_FROM else SHARES
 
 
 def cut_between_sides(values: Array) -> int:
-    """Return how many of the highest scores look like members': the cut that separates two groups of scores best.
+    """Return how many of the highest scores look like members': the cut that leaves the least variance within the groups (Otsu
+    1979).
 
-    The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles
-    (of few scores, for values further out). It never parts equal scores and is within `DEVIATIONS` standard deviations of
-    the number of fair coins that fall on either side; half of the scores if no such cut exists. Of equally good cuts the
-    one nearest to half is taken. Two distinct scores are parted between them. Changes of scale and origin change nothing.
+    The outermost scores are taken for the quartiles. It never parts equal scores and is within `DEVIATIONS` standard
+    deviations of the number of fair coins on either side; half of the scores if no such cut exists, and of equally good cuts
+    the one nearest to half. Two distinct scores are parted between them. Changes of scale and origin change nothing.
 
     >>> cut_between_sides(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
     2
@@ -58,10 +54,7 @@ def cut_between_sides(values: Array) -> int:
 
 
 def _without_tails(falling: Array) -> Array:
-    """Falling scores as shares of the way between their quartiles, or between the ends if the quartiles are equal.
-
-    Of fewer than 64 scores the smaller group may be less than a quarter by the luck of the coins: fewer are clipped.
-    """
+    """Falling scores as shares of the way between quartiles (further out if few), or between the ends if those are equal."""
     finite = np.clip(falling, -np.finfo(np.float64).max, np.finfo(np.float64).max)
     if np.abs(finite).max() > LARGE:
         finite = finite * SHRUNK
@@ -76,10 +69,9 @@ def _without_tails(falling: Array) -> Array:
 def has_long_lower_tail(values: Array) -> bool:
     """Return whether low values spread much more than high ones, as minus losses do: there the lowest tell of hard records.
 
-    If not, guesses are made in the order of how far a score lies from the cut between the sides: a system that is sure of
-    some of its records and knows nothing of the rest is then judged by these. Where long tails of high scores tell nothing,
-    that proves up to a third less: a scale with two similar tails, such as a logarithm, is better. If more than half of the
-    scores are equal, those are what the system says of records that it does not know, and no tail. Coins take no part.
+    If not, guesses are made by distance from the cut, so that a system that is sure of some records is judged by these; where
+    long tails of high scores tell nothing, that proves up to a third less. If more than half of the scores are equal, those
+    are what the system says of records that it does not know, and no tail.
 
     >>> has_long_lower_tail(np.array([-9.0, -5.0, -3.0, -1.0, -0.8, -0.7]))
     True
@@ -103,8 +95,8 @@ def guess_numbers(coins: int, shares: tuple[float, ...]) -> Counts:
 def correct_guesses(ranking: Memberships, guesses: Counts, cut: int) -> Counts:
     """Return how many of the `guesses[j]` surest guesses are right, for each j.
 
-    Guesses are taken from both ends of the ranking in turn until one side of the cut is used up, then from the other side:
-    those of a smaller number are among those of a larger, and all of them guess the `cut` highest scores to be members.
+    They come from both ends of the ranking in turn until one side of the cut is used up; the `cut` highest are guessed
+    members.
 
     >>> correct_guesses(np.array([True, False, False, False]), np.array([2, 4]), 1).tolist()
     [2, 4]
@@ -117,11 +109,10 @@ def correct_guesses(ranking: Memberships, guesses: Counts, cut: int) -> Counts:
 
 
 def correct_farthest(values: Array, included: Memberships, guesses: Counts, cut: int) -> Counts:
-    """Return how many of the `guesses[j]` guesses farthest from the cut are right, for each j.
+    """Return how many of the `guesses[j]` guesses farthest from the cut are right, for each j: for scores such as log odds.
 
-    For scores whose size says how sure they are, such as log odds: if a system is sure of some members and of no nonmember,
-    none is guessed to be one before those are used up. Of equally far guesses wrong ones come first, against the attack, and of
-    equal scores at the cut nonmembers are those guessed to be members: the order of rows decides nothing.
+    Of equally far guesses wrong ones come first, against the attack, and of equal scores at the cut nonmembers are those
+    guessed to be members: the order of rows decides nothing.
 
     >>> member = np.array([True, True, False, True])
     >>> correct_farthest(np.array([9.0, 8.0, -0.1, -0.2]), member, np.array([2, 4]), 2).tolist()

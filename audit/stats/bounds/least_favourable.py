@@ -1,9 +1,7 @@
 """Exact tests of a whole trade-off function by any statistic that can only grow when members rank higher.
 
-Under f-DP the position of a member's score among nonmembers, `V = P[nonmember >= score]`, has a distribution function
-of at most `g = 1 - f`. So members are jointly outranked by the least favourable pair: nonmembers uniform, members drawn
-from `g` itself. Any sum of rank scores over the members (the AUC, or likelihood ratios of a claimed curve) then has an exact
-null, simulated here. The proof is in docs/theory/independent-trials.md, section "Least favourable pair".
+Members are jointly outranked by the least favourable pair, nonmembers uniform and members drawn from `g = 1 - f`, so any sum
+of rank scores over the members has an exact null, simulated here (docs/theory/independent-trials.md, "Least favourable pair").
 """
 
 import functools
@@ -75,10 +73,8 @@ def simulate(
 
 
 def limits_for(scores: int, significance: float) -> Limits:
-    """Return pairs (rows, level): by its first rows, each test has to refute at its level.
-
-    The draws of a coarser class are the first of a finer one, and what refutes has to refute at the finest significance of
-    every coarser class, so that less significance never refutes more.
+    """Return pairs (rows, level): by its first rows, each test has to refute at its level, so that less significance never
+    refutes more.
     """
     edges = class_edges(significance, COARSEST)
     return (*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance))
@@ -96,10 +92,7 @@ def largest_kept(sums: Counts, costs: Counts, budgets: Counts) -> int:
 def _draws(
     encode: Encoding, members: int, nonmembers: int, stream: int, rows: int
 ) -> tuple[NDArray[Any], NDArray[np.float32], Array]:
-    """Encoded members and nonmembers with the weights of the draws, kept for bounds on the same numbers of scores.
-
-    Drawn row by row, so that the first rows are those of a shorter block from the same stream, and encoded in a core's cache.
-    """
+    """Encoded members and nonmembers with the weights of the draws, row by row: the first rows are those of a shorter block."""
     generator, scores = _generator(members, nonmembers, stream), members + nonmembers
     encoded = np.empty((rows, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
     others, weights = np.empty((rows, nonmembers), dtype=np.float32), np.empty(rows)
@@ -135,8 +128,7 @@ def auc_scores(count: int) -> Counts:
 def likelihood_scores(true: TradeoffCurve, near: TradeoffCurve, members: int, nonmembers: int) -> Counts:
     """Rank scores that are most telling between two curves, from the lowest rank up; whole numbers, so that sums are exact.
 
-    The score of a rank is the logarithm of the ratio of the two curves' slopes over the share of the pooled sample that falls
-    to that rank when `true` holds. The curves have to be fixed before the scores are seen.
+    They are logarithms of the ratio of slopes at the share of the pooled sample of each rank under `true`; fixed beforehand.
     """
     count = members + nonmembers
     grid = special.ndtr(np.linspace(-REACH, REACH, CELLS + 1))
@@ -222,9 +214,8 @@ def rank_bound(
         guess: a parameter that is probably refuted; only speeds up the search.
 
     Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
-        scores on each side, given the draws: their luck is paid for (`weighted_draws`). One set of draws serves all
-        parameters, so the refuted ones form an interval. That the first draws have to refute at a larger significance too
-        makes it only more cautious.
+        scores on each side, given the draws: their luck is paid for (`weighted_draws`). That the first draws have to refute at
+        a larger significance too makes it only more cautious.
     """
     draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream, shift.encode)
     statistic = rank_score_sum(ranking, scores)
@@ -255,9 +246,9 @@ def rank_bound(
 
 
 class PointTest:
-    """The test of `rank_bound` at one parameter. It depends on no observation, so one serves all samples of these sizes.
+    """The test of `rank_bound` at one parameter, for all samples of these sizes; draws are made as they are needed.
 
-    Draws are made as they are needed: a sum that does not refute is mostly known by the first ones.
+    Guarantee: as `rank_bound`.
 
     Guarantee: as `rank_bound`.
     """
@@ -300,11 +291,7 @@ class PointTest:
 
 
 class _PruningTest:
-    """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
-
-    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so at
-    all that are still to be tried, and one that does not at a parameter that is kept never will.
-    """
+    """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it."""
 
     def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:
         self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
@@ -343,9 +330,8 @@ def auc_floor_guess(ranking: Memberships, significance: float) -> float:
 def paired_auc_lower(members: Array, nonmembers: Array, *, significance: float) -> float:
     """A lower limit on the AUC from disjoint pairs, each member with the nonmember in the same row.
 
-    Guarantee: exceeds the population's AUC with probability at most `significance` for independent, identically
-        distributed scores in an order that does not depend on them: each disjoint pair is won with that probability or a lower
-        one (ties are lost), independently (Clopper-Pearson).
+    Guarantee: exceeds the population's AUC with probability at most `significance` for independent, identically distributed
+        scores in an order that does not depend on them: pairs are independent, and ties lost (Clopper-Pearson).
     """
     pairs = min(len(members), len(nonmembers))
     return float(rate_lower(int((members[:pairs] > nonmembers[:pairs]).sum()), pairs, significance))

@@ -1,8 +1,7 @@
 """Draws of the least favourable pair of (epsilon, delta)-DP for up to some thousand scores: whole samples, merged by one sort.
 
-A uniform variable is drawn as one of 2^32 cells. Small positions rank high: members are at the lower edge of
-theirs, nonmembers at the upper edge, so that members only move up. The proof is in docs/theory/independent-trials.md, section
-"Both ends".
+Uniform variables are cells of 2^32; members are at the lower edge of theirs, nonmembers at the upper, and small positions rank
+high: members only move up (docs/theory/independent-trials.md, "Both ends").
 """
 
 import functools

@@ -33,12 +33,11 @@ def tail(correct: int, guesses: int, rate: float) -> float:
 
 
 def stein_factor(correct: int, guesses: int, rate: float) -> float:
-    """The largest value of the solution of Stein's equation: `T (1 - T) / (c b)`; `ValueError` for no guess right, or more
-    right than were made.
+    """The largest value `T (1 - T) / (c b)` of the solution of Stein's equation; `ValueError` for no guess right, or more than
+    all.
 
-    T is the chance of at least `correct` successes, b that of exactly `correct`. A unit of delta, summed over the secrets, adds
-    at most so much to the chance of `correct` right guesses. If T and b are too small for floating point, T / b is replaced
-    by its bound `(c + 1)(1 - q) / (c + 1 - (r + 1) q)`, the sum of a geometric series.
+    With T the chance of at least `correct` successes, b that of exactly so many. A unit of delta adds at most so much to the
+    chance. If both are too small for floats, T / b is replaced by its bound `(c + 1)(1 - q) / (c + 1 - (r + 1) q)`.
 
     >>> round(stein_factor(3, 3, 0.5), 9)  # T = b = 1/8
     0.291666667
@@ -54,11 +53,10 @@ def stein_factor(correct: int, guesses: int, rate: float) -> float:
 
 
 def p_value(correct: int, guesses: int, rate: float, *, escapes: float) -> float:
-    """The largest chance of at least `correct` right of `guesses` if each is right at most at `rate`, up to delta.
+    """The largest chance of at least `correct` right of `guesses`, each right at most at `rate`; `escapes`: secrets times
+    delta.
 
-    Args:
-        rate: `q = e^epsilon p / (e^epsilon p + 1 - p)`, the same for all guesses; p is the prior of the value guessed.
-        escapes: number of secrets times delta.
+    The rate is `q = e^epsilon p / (e^epsilon p + 1 - p)`, p the prior of the value guessed.
 
     Guarantee: theorem of docs/theory/one-run.md, "One run, one count". Does not fall as the rate grows, wherever it is below 1.
 

@@ -42,11 +42,8 @@ class Walk:
     delta: float
 
     def chance(self, epsilon: float, up_to: float | None = None) -> float:
-        """The chance that independent Bernoulli steps are as surprising as what was seen; with `up_to`, the largest for any
-        epsilon from `epsilon` to that one, or more.
-
-        The surprise of a walk is the least of its binomial tails at the registered counts. Its law is followed exactly, from
-        one count to the next.
+        """The chance that independent Bernoulli steps are as surprising as what was seen, their least binomial tail being the
+        surprise; with `up_to`, the largest for any epsilon from `epsilon` to that one, or more.
         """
         last = epsilon if up_to is None else up_to
         low, high, surprise = _rate(epsilon), _rate(last), self.surprise(last)
@@ -81,9 +78,8 @@ class Walk:
 def bound(walk: Walk, significance: float) -> tuple[float, int]:
     """The end of the initial interval of refuted epsilons, from below, and the index of the most informative count (or -1).
 
-    Guarantee: exceeds a true epsilon with probability at most `significance`, when each of `coins` memberships is an
-        independent fair coin and the numbers of guesses were fixed before the coins were looked at, whatever the dependence
-        between scores. Never grows with confidence or delta (`bound_along`).
+    Guarantee: exceeds a true epsilon with probability at most `significance`, when memberships are independent fair coins and
+        the numbers of guesses were fixed before, whatever the dependence between scores. Never grows with confidence or delta.
     References:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
     """
@@ -94,9 +90,8 @@ def bound(walk: Walk, significance: float) -> tuple[float, int]:
 def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
     """The end of the initial interval of parameters with refuted pairs; `walk.delta` is not used.
 
-    The tests are not monotone along the way, so whole stretches of it are refuted (`refutes` with `up_to`) and nothing is
-    assumed about what is between. Stretches are those of `roots.stretches_end`, the same for all data: less delta or
-    more significance refutes each stretch that was refuted before, so it never lowers the result.
+    The tests are not monotone along the way, so whole stretches are refuted, those of `roots.stretches_end`, the same for all
+    data: less delta or more significance never lowers the result.
 
     Guarantee: as `bound`, for the parameter of the least pair that is true.
     """
@@ -111,10 +106,8 @@ def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
 def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
     """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
-    An epsilon is refuted if `chance` is at most the error rate less `escape`. If `escape` would take more than nine
-    tenths of it (small epsilons, if coins times delta is large), nine tenths are taken and one of every second count
-    alone has to refute that epsilon too, by the p-value of one count at the whole error rate. `escape` falls with epsilon and
-    grows with delta, that p-value grows with both, so their worst on a stretch is at its ends.
+    It is if `chance` is at most the error rate less `escape`. If that would take more than nine tenths of it, nine tenths are
+    taken, and one of every second count alone has to refute too, at the whole error rate.
     """
     last = epsilon if up_to is None else up_to
     if walk.guesses[-1] == 0 or last >= LARGEST:
@@ -196,8 +189,7 @@ def crossing(guesses: Counts, limits: list[int], rate: float) -> float:
 def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:
     """Chance of crossing that `delta` adds: `coins delta (1 - rate) sum over j of the mean over t < guesses[j] of M(t)`.
 
-    `M(t)` is the largest probability that a Binomial(t, rate) gives to one count, at most `(2 e t rate (1 - rate))^-1/2`. Falls
-    as the rate grows.
+    `M(t)`, the largest probability of one count, is at most `(2 e t rate (1 - rate))^-1/2`. Falls as the rate grows.
 
     References: Herzog 1947, "Upper bounds for terms of the binomial expansion".
     """

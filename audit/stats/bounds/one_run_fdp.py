@@ -39,8 +39,7 @@ def refutes_parameters(
 ) -> Array:
     """`(p,)`: whether `correct` of `guesses` right refutes the curve of each parameter.
 
-    Supposes that so many right guesses had a chance of `significance` and follows what the trade-off function forces on
-    the chances of fewer ones; refuted if they add up to more than one.
+    So many right guesses are given a chance of `significance`, which forces chances of fewer ones: refuted if they exceed one.
 
     Guarantee: a true curve is refuted with probability at most `significance`, for independent fair coins and a number of
         guesses fixed beforehand, whatever the dependence between scores (the main theorem of the reference).

@@ -20,12 +20,10 @@ NEVER = 1 / 2  # p-values from here on are not distinguished: below it they are 
 def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: float) -> float:
     """Bounds the chance of at least `correct` right among `guesses` in any (epsilon, delta)-DP mechanism.
 
-    Guarantee: `P[correct guesses >= v] <= p(v)` when each of `coins` memberships is an independent fair coin, the
-        mechanism is (epsilon, delta)-DP in each, and the number of guesses was fixed before the coins were looked at.
-        Non-decreasing in epsilon wherever it is below 1. No mechanism of so many coins does better if it is below 1.
+    Guarantee: `P[correct guesses >= v] <= p(v)` when memberships are independent fair coins, the mechanism is (epsilon,
+        delta)-DP in each, and the number of guesses was fixed before. Non-decreasing in epsilon wherever it is below 1.
     References:
-        docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2, has a
-        larger term of delta.
+        docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2.
 
     >>> round(p_value(0.0, guesses=10, correct=10, coins=10, delta=0.0) * 1024, 9)
     1.0

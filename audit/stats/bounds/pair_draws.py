@@ -1,8 +1,7 @@
 """Draws of the least favourable pair that serve every curve at once: more members at the top wherever a curve allows more.
 
-Nonmembers are at the order statistics u of uniform variables, members at g^-1(w) with w such order statistics too. So at
-least a members are among the k highest scores if w_(a) <= g(u_(k - a + 1)): only the curve g changes from claim to claim.
-The proof is in docs/theory/independent-trials.md, section "Both ends".
+With order statistics u and w of uniform variables, at least a members are among the k highest scores if `w_(a) <= g(u_(k - a +
+1))`: only g changes from claim to claim (docs/theory/independent-trials.md, "Both ends").
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One event, chosen on some outputs of a mechanism and tested on others.
 
-A score orders the outputs; the event is "among the highest (or lowest) scores, which hold so much of one side". The rank that
-cuts it off is fixed before the tested outputs are seen, so the test is a single precedence test of
-`audit.stats.bounds.rank_exact` at the full level. Equal scores are ordered by independent uniform variables, which is a
-post-processing as well: a rank may then cut an atom, and an event of two values proves as much as one of many.
+It is "among the highest (or lowest) scores, which hold so much of one side", cut off at a rank fixed before: a single
+precedence test of `audit.stats.bounds.rank_exact` at the full level. Equal scores are ordered at random, so a rank may cut an
+atom.
 """
 
 import functools

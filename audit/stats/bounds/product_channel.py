@@ -1,6 +1,6 @@
 """Right guesses in one run with canaries that do not touch each other: the exact law under the least favourable channel.
 
-The proof is in docs/theory/one-run.md, section "Product channel". Without independence between canaries it does not hold.
+The proof is in docs/theory/one-run.md, section "Product channel"; without independence between canaries it does not hold.
 """
 
 import numpy as np
@@ -38,9 +38,8 @@ def p_value(curve: TradeoffCurve, *, guesses: int, correct: int, coins: int, res
 
 
 def error_rate(curve: TradeoffCurve, share: Array) -> Array:
-    """The chance that the best guess is wrong, averaged over the most telling `share` of the outputs.
-
-    Those are the outputs beyond false positive rate u on either side, with `u + g(u)` the share and u its errors.
+    """The chance that the best guess is wrong, averaged over the most telling `share` of the outputs, beyond FPR u on either
+    side.
 
     >>> from audit.stats.curves.tradeoff_curves import epsilon_delta
     >>> error_rate(epsilon_delta(np.log(3), 0.0), np.array([0.5, 1.0])).round(9).tolist()

@@ -42,10 +42,7 @@ class Precedence:
 
 
 def precedence_tests(ranking: Memberships, ratio: float) -> tuple[Precedence, ...]:
-    """The family of tests: ranks 1, ratio, ratio^2, ... up to half of each side, from both ends.
-
-    Their number depends on the two sample sizes alone.
-    """
+    """The family of tests: ranks 1, ratio, ratio^2, ... up to half of each side, from both ends; the sizes alone fix it."""
     members, nonmembers = int(ranking.sum()), int((~ranking).sum())
     high, low = (geometric_grid(size, size // 2, ratio) for size in (nonmembers, members))
     above, below = members_above(ranking)[high - 1], nonmembers_below(ranking)[low - 1]
@@ -70,8 +67,8 @@ def _family(counts: Counts, sample: int, grid: Counts, reference: int, *, from_t
 def p_value(test: Precedence, curve: TradeoffCurve, resolution: float = 1e-12) -> float:
     """The chance of at least `test.count` under the least favourable pair of `curve`.
 
-    Computed as `integral of P[Binomial(sample, g(u)) >= count] dBeta(u; rank, reference - rank + 1)` by Gauss-Legendre on
-    panels that follow the quantiles of both factors and the bends of the curve; `resolution` of mass is left out and added.
+    `integral of P[Binomial(sample, g(u)) >= count] dBeta(u; rank, reference - rank + 1)` by Gauss-Legendre on panels that
+    follow both factors and the bends of the curve; `resolution` of mass is left out and added.
 
     Guarantee: a valid p-value of "the mechanism satisfies this curve" for independent, identically distributed scores on
         each side, the rank being fixed in advance. Non-decreasing as the curve grows.
@@ -140,9 +137,8 @@ def bound(
     resolution: float = 1e-6,
     largest: float = 1e4,
 ) -> tuple[float, Precedence | None]:
-    """The largest parameter above `start` that one of `tests` refutes at `significance / len(tests)`, and that test.
-
-    If none refutes more than `start`, that and None.
+    """The largest parameter above `start` that one of `tests` refutes at `significance / len(tests)`, and that test; else
+    that, None.
 
     Guarantee: exceeds the true parameter with probability at most `significance` (Bonferroni over a family fixed in
         advance; each p-value is monotone in the parameter).

@@ -16,9 +16,8 @@ ERROR = 1e-11  # of a chance: roundings and the terms left out, together, with r
 def tail(members: int, nonmembers: int, wins: int) -> float:
     """Return the chance that members win `wins` of the `members * nonmembers` pairs or more, all orders being equally likely.
 
-    Rounded up by `ERROR`. The law is the Gaussian binomial coefficient over its value at 1 (Mann and Whitney 1947), so its
-    Fourier sum has the product of `sin((n0 + i) x) i / (sin(i x) (n0 + i))` over i; of many scores only the first terms differ
-    from 0 in double precision (docs/theory/independent-trials.md, "Area under the ROC").
+    Rounded up by `ERROR`. The law is a Gaussian binomial coefficient (Mann and Whitney 1947), whose Fourier sum has few terms
+    that differ from 0 for many scores (docs/theory/independent-trials.md, "Area under the ROC").
 
     >>> round(tail(3, 3, 9), 9), round(tail(3, 3, 8), 9), tail(3, 3, 0)
     (0.05, 0.1, 1.0)

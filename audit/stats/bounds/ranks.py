@@ -11,9 +11,7 @@ Memberships = NDArray[np.bool_]  # `(n,)` memberships from the highest score to 
 def by_rank(values: Array, included: Memberships) -> Memberships:
     """Memberships from the highest score to the lowest; among equal scores nonmembers are first, against the attack.
 
-    Any other order of ties moves members up, so a test that grows as members move up refutes no more by this one than by ties
-    broken at random (docs/theory/setting.md, "Ties"). The result does not change when scores are mapped monotonically or
-    listed in another order.
+    A test that grows as members move up refutes no more by this order than by any other (docs/theory/setting.md, "Ties").
 
     >>> by_rank(np.array([0.3, 0.1, 0.2, 0.3]), np.array([True, False, True, False])).tolist()
     [False, True, True, False]

@@ -14,9 +14,7 @@ from audit.stats.curves.tradeoff_curves import TradeoffCurve
 def success_epsilon(success: float, baseline: float, delta: float, *, replace: bool) -> float:
     """The least epsilon at `delta` with which a guess of baseline `baseline` can be right with chance `success`.
 
-    Args:
-        baseline: the largest prior chance of any answer: 1 / k for k equally likely values.
-        replace: the claim is about replacing the secret by another; else about adding or removing its record.
+    The baseline is the largest prior chance of any answer; `replace`: the claim is about replacing the secret by another.
 
     >>> round(math.exp(success_epsilon(0.5, 0.25, 0.0, replace=True)), 9)  # 3 (L - delta) / (1 - L)
     3.0
@@ -37,8 +35,8 @@ def success_epsilon(success: float, baseline: float, delta: float, *, replace: b
 def success_mu(success: float, baseline: float, *, replace: bool) -> float:
     """The least mu of a Gaussian-DP mechanism with which a guess of baseline `baseline` can be right with chance `success`.
 
-    The better of two forms: `1 - f(baseline)` holds for both adjacencies; `1 - f` at the average chance of the same guess under
-    other values holds for a replacement, which add/remove allows at twice its mu.
+    The better of `1 - f(baseline)` and, for a replacement (add/remove allows it at twice its mu), `1 - f` at the average
+    chance of the same guess under other values.
 
     >>> round(success_mu(0.3891, 0.1, replace=False), 3)  # ten orthogonal candidates: 1 - f(1/10) at mu = 1
     1.0
@@ -55,8 +53,7 @@ def success_mu(success: float, baseline: float, *, replace: bool) -> float:
 def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> float:
     """The largest chance of naming one of `choices` equally likely values that a guarantee with this curve allows.
 
-    For adding or removing the record `1 - f(1/k)`; for replacing it the s with `s = 1 - f((1 - s) / (k - 1))`, which
-    k-ary randomised response reaches: its trade-off function is the chord through that point, so it is above f.
+    For adding or removing `1 - f(1/k)`; for replacing the s with `s = 1 - f((1 - s) / (k - 1))` of k-ary randomised response.
 
     >>> from audit.stats.curves import tradeoff_curves
     >>> round(success_allowed(tradeoff_curves.epsilon_delta(math.log(3), 0.0), 4, replace=True), 9)  # e^eps / (e^eps + k - 1)
@@ -76,7 +73,6 @@ def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> flo
 def success_lower(successes: int, trials: int, significance: float) -> float:
     """The Clopper-Pearson lower limit on the chance of a right answer.
 
-    Guarantee: exceeds the mean chance with probability at most `significance` if trials are independent with equal chances,
-        and the largest chance in any case.
+    Guarantee: exceeds the mean chance with probability at most `significance` if trials are independent with equal chances.
     """
     return float(binomial.rate_lower(successes, trials, significance)) if successes else 0.0

@@ -1,7 +1,6 @@
 """The receiver operating characteristic of a membership test, as far as the counts support it.
 
-Points are never interpolated, no rate below one over the number of nonmembers is stated, and every
-band holds for the whole curve at once.
+Points are never interpolated, and every band holds for the whole curve at once.
 """
 
 import math
@@ -73,10 +72,8 @@ def auc_interval(members: Array, nonmembers: Array, confidence: float) -> tuple[
     """Finite-sample limits `(lower, upper)` on the population's AUC; `ValueError` as `auc`, or for a confidence outside (0,
     1).
 
-    Guarantee: covers with probability at least `confidence` when the scores are independent and identically
-        distributed on each side. The AUC is an average of means over `min(n1, n0)` independent pairs, so the mean of any convex
-        function of it is at most that of the share of successes in so many coins of the AUC's rate (Hoeffding 1963, section 5a,
-        with theorem 1), and `P[AUC_hat >= a] <= E (share - t)_+ / (a - t)` for every t < a.
+    Guarantee: covers with probability at least `confidence` when the scores are independent and identically distributed on
+        each side: the AUC is a mean over `min(n1, n0)` independent pairs, whose convex functions the binomial bounds.
 
     References:
         Hoeffding 1963, "Probability inequalities for sums of bounded random variables"; Bentkus 2004, "On
@@ -145,11 +142,8 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
     Guarantee: for independent, identically distributed scores on each side the population's curve `R(x)`, the largest TPR of
         any threshold with FPR at most x, is within the band at every x at once with about probability `confidence` or more
         if nothing leaks and for the other concave curves that were simulated; not proved, and curves like a staircase may
-        get 3 % less (docs/theory/roc.md, "Bands on a ROC").
-        With `any_curve` the probability is at least `confidence` whatever the curve: each side's survival function is banded at
-        level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
-        TPR at any threshold with an FPR surely at most x, and at most the upper limit of TPR at any threshold with an FPR
-        surely above x.
+        get 3 % less (docs/theory/roc.md, "Bands on a ROC"). With `any_curve` the probability is at least `confidence` whatever
+        the curve: each side's survival function is banded at level `sqrt(confidence)` (`bands.survival_band`).
 
     References:
         Campbell 1994, "Advances in statistical methodology for the evaluation of diagnostic and laboratory tests";

@@ -1,9 +1,7 @@
 """A band on a whole ROC: all pairs of rates that the counts at some threshold leave plausible.
 
-A threshold with i of n0 nonmembers and j of n1 members above it leaves those rates (u, v) plausible for which
-`n0 KL(i / n0, u) + n1 KL(j / n1, v)` is at most a critical value. The band is the union over all thresholds. Critical values
-are simulated for scores that say nothing and for randomised response; docs/theory/roc.md, section "Bands on a ROC", says what
-other curves get.
+Rates (u, v) are plausible if `n0 KL(i / n0, u) + n1 KL(j / n1, v)` is at most a critical value for i of n0 nonmembers and j of
+n1 members above some threshold; simulated for null scores and randomised response (docs/theory/roc.md, "Bands on a ROC").
 """
 
 from __future__ import annotations
@@ -50,9 +48,7 @@ class ThresholdPath:
 
     @classmethod
     def of(cls, ranking: Memberships) -> ThresholdPath:
-        """Return the path of memberships from the highest score down.
-
-        Many thresholds are thinned to a spacing that follows the standard error of an empirical distribution.
+        """Return the path of memberships from the highest score down, many thresholds thinned by their standard error.
 
         >>> ThresholdPath.of(np.array([True, False])).true.tolist()
         [0, 1, 1]
@@ -63,12 +59,10 @@ class ThresholdPath:
 
     @property
     def nonmembers(self) -> int:
-        """Return how many nonmembers there are."""
         return int(self.false[-1])
 
     @property
     def members(self) -> int:
-        """Return how many members there are."""
         return int(self.true[-1])
 
     def behind(self) -> ThresholdPath:
@@ -85,10 +79,8 @@ def kept_thresholds(scores: int) -> Counts:
 
 
 def critical_value(members: int, nonmembers: int, confidence: float) -> float:
-    """The critical value of the band; interpolated between sizes and levels, and beyond them from above. Raises `ValueError`
-    for a confidence outside (0, 1).
-
-    Beyond the least level it grows by one for each factor of e, more than at any level that was simulated.
+    """The critical value of the band, interpolated between sizes and levels; beyond the least level it grows by one per factor
+    e. `ValueError` for a confidence outside (0, 1).
     """
     level = 1 - fraction(confidence, "confidence")
     size, sizes = math.log(max(members, nonmembers)), np.log(SIZES)
@@ -128,9 +120,8 @@ def lower_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
 
 
 def departure(path: ThresholdPath, fpr: Array, tpr: Array) -> float:
-    """The least critical value with a band that holds all of these points of a ROC, or a little more.
-
-    Thresholds with counts far from those that the rates predict are left out.
+    """The least critical value with a band that holds all of these points of a ROC, or a little more: far thresholds are left
+    out.
     """
     scores, totals = path.nonmembers + path.members, path.false + path.true
     spacing = 1.0 if len(totals) > scores else scores * math.pi / (4 * len(totals))

@@ -42,11 +42,8 @@ def last_rejected(
 def stretches_end(rejects: Callable[[float, float], bool], *, largest: float, finest: float) -> float:
     """The end of the interval from 0 that stretches rejected as wholes cover without a gap, from below.
 
-    Stretches are halves of halves of `[0, largest]` down to `finest` (relative above 1), the same for every test. So if a
-    test rejects each stretch that another rejects, its result is never the smaller.
-
-    Args:
-        rejects: whether every point from the first number to the second is rejected; may be False though they are.
+    Stretches are halves of halves of `[0, largest]` down to `finest` (relative above 1), the same for every test, so a test
+    that rejects more never gives less. `rejects` may be False though every point of a stretch is rejected.
 
     >>> stretches_end(lambda low, high: high <= 0.3 or 0.5 <= low and high <= 0.7, largest=1.0, finest=0.01)
     0.296875
@@ -77,9 +74,6 @@ def last_significant(
 
     Ends on a grid of binary fractions that does not depend on `p_value`, so nested tests have ordered results.
 
-    Args:
-        p_value: at most `level` on an interval that begins at or below `start`, above it beyond.
-
     >>> last_significant(lambda x: min(1.0, 0.01 * 2**x), 0.05)  # doctest: +ELLIPSIS
     2.3219...
     """
@@ -105,10 +99,7 @@ def last_significant(
 
 
 def _on_grid(rejects: Callable[[float], bool], low: float, high: float, resolution: float) -> float:
-    """The largest point of a grid, about as fine as the resolution, that is rejected; `low` is, `high` is not.
-
-    The steps of a search depend on the data. Ending on a grid that does not, a test that rejects more never gives less.
-    """
+    """The largest point of a grid, about as fine as the resolution, that is rejected; `low` is, `high` is not."""
     base = 2.0 ** math.ceil(math.log2(resolution))
 
     def spacing(x: float) -> float:

@@ -51,9 +51,9 @@ def rank_values(values: Array, drawn: Counts) -> Array:
 
 def likeliest_sets(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
     """The `size` values with the largest scores of each secret, in the order of the last one's lead over the next;
-    `ValueError` for priors that are not equal, or no value left outside.
+    `ValueError` for unequal priors, or no value left outside.
 
-    A guess is right if the true value is in the set; ties count against the attack. With equal priors.
+    A guess is right if the true value is in the set; ties count against the attack.
 
     >>> likeliest_sets(np.array([[0.0, 3.0, 1.0, 2.0]]), np.array([3]), np.full((1, 4), 0.25), 2).odds.tolist()
     [1.0]
@@ -75,8 +75,8 @@ def likeliest_sets(values: Array, drawn: Counts, prior: Array, size: int) -> Gue
 def likeliest_values(values: Array, drawn: Counts, prior: Array) -> Guesses:
     """The value with the largest score of each secret, in the order of its lead over the next one.
 
-    Ties count against the attack: a secret whose true value shares the largest score is guessed wrong, with the largest prior
-    of the values that share it, and of guesses with one lead and one prior the wrong ones come first.
+    Ties count against the attack: shared largest scores are wrong, with the largest prior, and of equal guesses wrong ones
+    come first.
 
     Args:
         values: `(m, k)` scores, higher = more likely the value; ideally a likelihood, not a posterior (docs/theory/secrets.md).
@@ -151,10 +151,8 @@ class SecretWalk:
         return [bernoulli_sum_law(rates[a:b]) for a, b in zip(starts, self.counts.tolist(), strict=True)]
 
     def chance(self, epsilon: float, up_to: float | None = None) -> float:
-        """The chance that independent steps are as surprising as what was seen; with `up_to`, the largest for any epsilon
-        from `epsilon` to that one, or more.
-
-        The surprise of a walk is the least of its tails at the registered counts.
+        """The chance that independent steps are as surprising as what was seen, by the least tail at the registered counts;
+        with `up_to`, the largest for any epsilon from `epsilon` to that one, or more.
         """
         last = epsilon if up_to is None else up_to
         high = self.laws(last)
@@ -184,14 +182,10 @@ class SecretWalk:
 
 
 def chance_to_decide(variances: Array) -> float:
-    """Bounds the chance that one of r steps decides whether their sum reaches a limit, in a random order of replacement.
+    """Bounds the chance that one of r steps, of `variances` `(r,)` or less, decides whether their sum reaches a limit.
 
-    A sum of Bernoulli variables takes one value with chance at most the mean over angles of the moduli of their characteristic
-    functions, `a_i = sqrt(1 - 4 v_i sin(angle / 2)^2)`. Over random subsets of t of the others the product of moduli has a mean
-    of at most the t-th power of their average (Maclaurin's inequality), and t is uniform on 0, ..., r - 1.
-
-    Args:
-        variances: `(r,)` of the steps, or less.
+    One value has chance at most the mean over angles of the product of moduli `sqrt(1 - 4 v_i sin(angle / 2)^2)`, over random
+    subsets of t others at most the t-th power of their average (Maclaurin), t uniform on 0, ..., r - 1.
 
     >>> round(chance_to_decide(np.array([0.25])), 3), round(chance_to_decide(np.full(400, 0.25)), 3)
     (1.0, 0.078)
@@ -228,8 +222,8 @@ def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
 def refutes(walk: SecretWalk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
     """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
-    If delta would take more than nine tenths of the error rate nine tenths are taken, and one of every second count alone
-    has to refute too, at the whole error rate, which is valid alone; that test needs equal priors.
+    If delta would take more than nine tenths of the error rate nine tenths are taken, and one of every second count alone has
+    to refute too, at the whole error rate; that test needs equal priors.
     """
     last = epsilon if up_to is None else up_to
     if walk.counts[-1] == 0 or last >= LARGEST_PARAMETER:
