@@ -18,8 +18,7 @@ class FreeRiders:
     Attributes:
         boost: by which each update is multiplied before the clip.
 
-    References:
-        Fraboni, Vidal and Lorenzi 2021, arXiv 2006.11901.
+    References: Fraboni, Vidal and Lorenzi 2021, arXiv 2006.11901.
     """
 
     boost: float = 1.0
@@ -47,8 +46,7 @@ class LabelFlippers:
     Attributes:
         boost: by which each update is multiplied before the clip.
 
-    References:
-        Tolpegin et al. 2020, arXiv 2007.08432.
+    References: Tolpegin et al. 2020, arXiv 2007.08432.
     """
 
     boost: float = 1.0

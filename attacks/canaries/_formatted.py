@@ -22,8 +22,7 @@ class FormattedSecret:
         prefix: text before the digits; `{}` represents the canary's number, which distinguishes the sentences.
         digits: of the secret.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232.
+    References: Carlini et al. 2019, arXiv 1802.08232.
     """
 
     prefix: str = "card {} has the pin "
@@ -75,8 +74,7 @@ class RedrawnSecret:
         length: of a secret, in tokens.
         digits: secrets are digits (tokens of bytes) instead of any tokens that texts may hold.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232; docs/theory/secrets.md, "Secrets of several values".
+    References: Carlini et al. 2019, arXiv 1802.08232; docs/theory/secrets.md, "Secrets of several values".
     """
 
     candidates: int = 64

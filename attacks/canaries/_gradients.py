@@ -18,8 +18,7 @@ class DiracGradient:
 
     Exactly orthogonal, so the noise that each canary meets is independent of what the others meet.
 
-    References:
-        Nasr et al. 2023, arXiv 2302.07956, section 5; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
+    References: Nasr et al. 2023, arXiv 2302.07956, section 5; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -52,8 +51,7 @@ class RandomGradient:
         orthogonalise: make them orthogonal by a QR decomposition (in float64), so that the canaries of a
             run do not touch each other; needs at most as many canaries as parameters.
 
-    References:
-        Andrew et al. 2023, arXiv 2302.03098; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
+    References: Andrew et al. 2023, arXiv 2302.03098; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
     orthogonalise: bool = False
@@ -160,8 +158,7 @@ class AdversarialDirection:
     Attributes:
         radius: half the side of the box, as a share of the pool's value range.
 
-    References:
-        Goodfellow et al. 2015, arXiv 1412.6572 (the step); Nasr et al. 2021, arXiv 2101.04535 (adversarial canaries).
+    References: Goodfellow et al. 2015, arXiv 1412.6572 (the step); Nasr et al. 2021, arXiv 2101.04535 (adversarial canaries).
     """
 
     radius: float = 0.2

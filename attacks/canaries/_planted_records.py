@@ -109,8 +109,7 @@ class PoisonedMembership:
     Attributes:
         poisons: copies with one wrong label of each record.
 
-    References:
-        Tramer et al. 2022, arXiv 2204.00032 ("truth serum").
+    References: Tramer et al. 2022, arXiv 2204.00032 ("truth serum").
     """
 
     poisons: int = 2

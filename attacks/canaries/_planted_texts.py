@@ -34,8 +34,7 @@ def followers(rows: Array, temperature: float) -> tuple[Array, Array]:
 class NewToken:
     """Texts of the pool, each followed by an unused token of the vocabulary that no other canary has.
 
-    References:
-        Panda et al. 2025, arXiv 2503.06808.
+    References: Panda et al. 2025, arXiv 2503.06808.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -61,8 +60,7 @@ class RandomTokens:
     Attributes:
         length: of the secret, in tokens.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232.
+    References: Carlini et al. 2019, arXiv 1802.08232.
     """
 
     length: int = 8
@@ -88,8 +86,7 @@ class RareBigrams:
 
     Only the pool is looked at, which is public, so the choice costs no privacy of the training records.
 
-    References:
-        Panda et al. 2025, arXiv 2503.06808.
+    References: Panda et al. 2025, arXiv 2503.06808.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -181,8 +178,7 @@ class SearchedToken:
     Attributes:
         folder: of a causal model with config.json and safetensors; "" takes the pool's pairs of tokens.
 
-    References:
-        Panda et al. 2025, arXiv 2503.06808 (model-based canaries).
+    References: Panda et al. 2025, arXiv 2503.06808 (model-based canaries).
     """
 
     folder: str = ""

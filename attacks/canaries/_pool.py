@@ -30,8 +30,7 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
 
     A record is `norm` times the pool's mean input norm along its own direction, with a random sign.
 
-    References:
-        Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
+    References: Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
     """
     require_classes(dataset, kind)
     flat = dataset.pool.inputs.reshape(len(dataset.pool), -1)

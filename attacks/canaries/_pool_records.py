@@ -31,8 +31,7 @@ class HeldOut:
 class Mislabelled:
     """Random records of the audit pool, each at most once, with a wrong label drawn evenly from the other classes.
 
-    References:
-        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846; Carlini et al. 2022, arXiv 2112.03570.
+    References: Steinke, Nasr and Jagielski 2023, arXiv 2305.08846; Carlini et al. 2022, arXiv 2112.03570.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -61,8 +60,7 @@ class Duplicated:
         copies: of each canary, at least 2.
         mislabelled: give each canary a wrong label.
 
-    References:
-        Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (copies of one record); Vadhan 2017 (group privacy).
+    References: Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (copies of one record); Vadhan 2017 (group privacy).
     """
 
     copies: int = 4
@@ -99,8 +97,7 @@ class OutOfDistribution:
         pattern: "blank": every input one constant, the constants evenly spaced over the value range so
             that no two canaries are the same record; "noise": every value uniform over the range.
 
-    References:
-        Nasr et al. 2021, arXiv 2101.04535 (blank); Aerni et al. 2024, arXiv 2404.17399 (atypical canaries).
+    References: Nasr et al. 2021, arXiv 2101.04535 (blank); Aerni et al. 2024, arXiv 2404.17399 (atypical canaries).
     """
 
     pattern: str = "noise"
@@ -144,8 +141,7 @@ class ClipBkd:
     Attributes:
         norm: length of a canary in units of the mean length of the pool's inputs.
 
-    References:
-        Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
+    References: Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
     """
 
     norm: float = 1.0

@@ -24,8 +24,7 @@ class CandidateGradients:
         candidates: k, of each secret.
         antipodal: the two candidates of a secret are opposite unit gradients along one parameter.
 
-    References:
-        Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
+    References: Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """
 
     candidates: int = 10

@@ -28,8 +28,7 @@ class PropertyGroup:
         records: of a group.
         queries: records of each half that a model is asked about, at most.
 
-    References:
-        Ateniese et al. 2015, arXiv 1306.4447; Suri and Evans 2022, arXiv 2109.06024.
+    References: Ateniese et al. 2015, arXiv 1306.4447; Suri and Evans 2022, arXiv 2109.06024.
     """
 
     attribute: str | Sequence[int] = ()

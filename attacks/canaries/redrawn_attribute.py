@@ -32,8 +32,7 @@ class RedrawnAttribute:
         prior: "uniform"; "marginal", the shares of the train split; or "conditional", a least-squares fit of each value's
             indicator on the rest of the record and its label over the train split, which all models share.
 
-    References:
-        docs/theory/secrets.md; Yeom et al. 2018, arXiv 1709.01604 (the attribute game, with attributes as they are).
+    References: docs/theory/secrets.md; Yeom et al. 2018, arXiv 1709.01604 (the attribute game, with attributes as they are).
     """
 
     attribute: str | Sequence[int] = LABEL

@@ -3,8 +3,7 @@
 At the minimum of a regularised loss all gradients sum to zero, so those of the known records leave that of the missing one,
 and the gradient of a softmax regression is its record times its error.
 
-References:
-    Balle, Cherubin and Hayes 2022, arXiv 2201.04845, section 3 (generalised linear models in closed form).
+References: Balle, Cherubin and Hayes 2022, arXiv 2201.04845, section 3 (generalised linear models in closed form).
 """
 
 from dataclasses import dataclass

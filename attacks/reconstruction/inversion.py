@@ -1,7 +1,6 @@
 """Model inversion: what input a classifier takes for the purest of a class. It shows the class, not a record.
 
-References:
-    Fredrikson, Jha and Ristenpart 2015, CCS (model inversion); Geiping et al. 2020, arXiv 2003.14053 (total variation).
+References: Fredrikson, Jha and Ristenpart 2015, CCS (model inversion); Geiping et al. 2020, arXiv 2003.14053 (total variation).
 """
 
 from dataclasses import dataclass

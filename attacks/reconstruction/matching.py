@@ -157,8 +157,7 @@ class InvertingGradients:
         variation: weight of the total variation at the start, and `variation_end` at the end, geometrically in between.
         signed: Adam is given the signs of the pixels' gradients (Geiping et al. 2020), which ReLU and pooling leave uneven.
 
-    References:
-        Geiping, Bauermeister, Droege, Moeller 2020, arXiv 2003.14053.
+    References: Geiping, Bauermeister, Droege, Moeller 2020, arXiv 2003.14053.
     """
 
     iterations: int = 1000

@@ -42,8 +42,7 @@ class Confidence(FigureScorer):
 
     Finite; averaged over queries. The same order as the largest probability, without its rounding to one.
 
-    References:
-        Salem et al. 2019, arXiv 1806.01246, adversary 3 (largest posterior).
+    References: Salem et al. 2019, arXiv 1806.01246, adversary 3 (largest posterior).
     """
 
     attack = "confidence"
@@ -56,8 +55,7 @@ class Entropy(FigureScorer):
 
     Finite; averaged over queries.
 
-    References:
-        Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
+    References: Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
     """
 
     attack = "entropy"
@@ -69,8 +67,7 @@ class Entropy(FigureScorer):
 class ModifiedEntropy(FigureScorer):
     """Scores each canary with minus the modified entropy of its prediction; finite, averaged over queries.
 
-    References:
-        Song and Mittal 2021, arXiv 2003.10595, section 3.2.
+    References: Song and Mittal 2021, arXiv 2003.10595, section 3.2.
     """
 
     attack = "modified_entropy"
@@ -86,8 +83,7 @@ class OutputGradient(FigureScorer):
     weights; it follows from the outputs, so it needs no access to the weights. Finite; averaged over
     queries.
 
-    References:
-        Nasr et al. 2019, arXiv 1812.00910, section 3 (gradients of the last layer).
+    References: Nasr et al. 2019, arXiv 1812.00910, section 3 (gradients of the last layer).
     """
 
     attack = "output_gradient"

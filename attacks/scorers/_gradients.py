@@ -27,8 +27,7 @@ class GradientNorm:
         layer: "all" parameters, or the "last" linear layer alone.
         calibrated: subtract the mean over references without the canary, so that hard records do not pass for others.
 
-    References:
-        Nasr et al. 2019, arXiv 1812.00910 (white-box gradients as membership signal).
+    References: Nasr et al. 2019, arXiv 1812.00910 (white-box gradients as membership signal).
     """
 
     layer: str = "all"
@@ -61,8 +60,7 @@ class GradientProduct:
     Pearson). Without noise: the plain sum of the products. Scores are finite. For an adversary who sees the
     last weights alone there is weight_difference.
 
-    References:
-        Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
+    References: Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
     """
 
     @property

@@ -26,8 +26,7 @@ class Boundary:
         queries: predicted labels asked for each record and model, at most.
         calibrated: subtract the mean distance under references without the canary.
 
-    References:
-        Choquette-Choo et al. 2021, arXiv 2007.14321; Chen, Jordan and Wainwright 2020, arXiv 1904.02144.
+    References: Choquette-Choo et al. 2021, arXiv 2007.14321; Chen, Jordan and Wainwright 2020, arXiv 1904.02144.
     """
 
     queries: int = 300
@@ -68,8 +67,7 @@ class LabelOnly:
         augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most). For models that were
             trained on such views; others remember the image alone, and further views dilute what it shows.
 
-    References:
-        Yeom et al. 2018, arXiv 1709.01604 (gap attack); Choquette-Choo et al. 2021, arXiv 2007.14321 (queries).
+    References: Yeom et al. 2018, arXiv 1709.01604 (gap attack); Choquette-Choo et al. 2021, arXiv 2007.14321 (queries).
     """
 
     calibrated: bool = False

@@ -32,8 +32,7 @@ class LearnedCombination:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
             that an evenly spread part of one).
 
-    References:
-        Features: Carlini et al. 2022, arXiv 2112.03570; Zarifzadeh et al. 2024, arXiv 2312.03262.
+    References: Features: Carlini et al. 2022, arXiv 2112.03570; Zarifzadeh et al. 2024, arXiv 2312.03262.
     """
 
     rows: int = 64_000
@@ -101,8 +100,7 @@ class ShadowClassifier:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
             that an evenly spread part of one).
 
-    References:
-        Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
+    References: Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
     """
 
     top: int = 3
@@ -152,8 +150,7 @@ class WhiteBoxClassifier:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
             that an evenly spread part of one).
 
-    References:
-        Nasr et al. 2019, arXiv 1812.00910 (the signals; there a network learns from them).
+    References: Nasr et al. 2019, arXiv 1812.00910 (the signals; there a network learns from them).
     """
 
     rows: int = 64_000
@@ -195,8 +192,7 @@ class Trajectory:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
             that an evenly spread part of one).
 
-    References:
-        Liu et al. 2022, arXiv 2208.14933 (loss trajectory).
+    References: Liu et al. 2022, arXiv 2208.14933 (loss trajectory).
     """
 
     rows: int = 64_000

@@ -18,8 +18,7 @@ class Loss:
     Scores are finite. A loss is computed from the logit-scaled confidence, so small losses keep their
     order long after the probability has rounded to one.
 
-    References:
-        Yeom et al. 2018, arXiv 1709.01604.
+    References: Yeom et al. 2018, arXiv 1709.01604.
     """
 
     @property
@@ -41,8 +40,7 @@ class Offset:
     Attributes:
         online: use the references that trained on the canary, too.
 
-    References:
-        Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
+    References: Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
     """
 
     online: bool = True

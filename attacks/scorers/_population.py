@@ -27,8 +27,7 @@ class AttackP:
     Attributes:
         fewest: pairs that a class needs for its own distribution; smaller ones use all pairs.
 
-    References:
-        Ye et al. 2022, arXiv 2111.09679, attacks S and P.
+    References: Ye et al. 2022, arXiv 2111.09679, attacks S and P.
     """
 
     fewest: int = 50
@@ -57,8 +56,7 @@ class AttackR:
     a normal kernel: with `n` of them the plain rank takes only `n + 1` values and ties nearly all canaries.
     Finite; averaged over queries.
 
-    References:
-        Ye et al. 2022, arXiv 2111.09679, attack R.
+    References: Ye et al. 2022, arXiv 2111.09679, attack R.
     """
 
     @property
@@ -145,8 +143,7 @@ class QuantileRegression:
     It needs to know some nonmembers, which is why it is for models that a user brought, and proves no epsilon. Of the levels
     that were tried (0.5, 0.9, 0.95) the median finds most members over all false positive rates (docs/evidence/results.md).
 
-    References:
-        Bertran et al. 2023, arXiv 2307.03694.
+    References: Bertran et al. 2023, arXiv 2307.03694.
     """
 
     @property

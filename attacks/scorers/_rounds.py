@@ -154,8 +154,7 @@ class UpdateProduct(ProductScorer):
 class RoundLossDrop(LossDropScorer):
     """Scores examples inside clients, for who sees the model after each round: their loss before a round minus that after it.
 
-    References:
-        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
+    References: Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
     """
 
     attack = "round_loss_drop"
@@ -166,8 +165,7 @@ class RoundLossDrop(LossDropScorer):
 class UpdateLossDrop(LossDropScorer):
     """Scores examples inside clients, for who sees each update alone: their loss before a round minus that after it.
 
-    References:
-        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
+    References: Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
     """
 
     attack = "update_loss_drop"

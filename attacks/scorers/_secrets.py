@@ -30,8 +30,7 @@ class Extraction:
     Attributes:
         beams: 1 takes the greedy continuation; more take the best of so many that beam search keeps.
 
-    References:
-        Carlini et al. 2021, arXiv 2012.07805; Carlini et al. 2023, arXiv 2202.07646.
+    References: Carlini et al. 2021, arXiv 2012.07805; Carlini et al. 2023, arXiv 2202.07646.
     """
 
     beams: int = 1
@@ -68,8 +67,7 @@ class DiscoverableExtraction:
     Attributes:
         queries: n, continuations that are sampled.
 
-    References:
-        Hayes et al. 2024, arXiv 2410.19482.
+    References: Hayes et al. 2024, arXiv 2410.19482.
     """
 
     queries: int = 1000
@@ -109,8 +107,7 @@ class Exposure:
         extrapolated: the exposure among all secrets by a skew-normal law fitted to the candidates' losses, an estimate, in
             place of the rank among the candidates.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232.
+    References: Carlini et al. 2019, arXiv 1802.08232.
     """
 
     candidates: int = 64

@@ -21,8 +21,7 @@ class MinK:
     Attributes:
         share: of tokens that count, at least one of each text.
 
-    References:
-        Shi et al. 2024, arXiv 2310.16789.
+    References: Shi et al. 2024, arXiv 2310.16789.
     """
 
     share: float = 0.2
@@ -49,8 +48,7 @@ class MinKPlusPlus:
     Attributes:
         share: of tokens that count, at least one of each text.
 
-    References:
-        Zhang et al. 2024, arXiv 2404.02936.
+    References: Zhang et al. 2024, arXiv 2404.02936.
     """
 
     share: float = 0.2
@@ -74,8 +72,7 @@ class MinKPlusPlus:
 class ZlibRatio:
     """Scores each text with minus its loss over the size that zlib compresses it to.
 
-    References:
-        Carlini et al. 2021, arXiv 2012.07805.
+    References: Carlini et al. 2021, arXiv 2012.07805.
     """
 
     @property
@@ -96,8 +93,7 @@ class ReferenceDifference:
 
     The model before training is public: the base model of a fine-tuning is a reference that costs nothing.
 
-    References:
-        Carlini et al. 2021, arXiv 2012.07805; Mireshghallah et al. 2022, arXiv 2203.03929.
+    References: Carlini et al. 2021, arXiv 2012.07805; Mireshghallah et al. 2022, arXiv 2203.03929.
     """
 
     @property

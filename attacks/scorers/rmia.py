@@ -34,8 +34,7 @@ class Rmia:
             train on (each reference once in the target's place), so that `Phi(-score)` is a calibrated
             p-value; same ranking. Needs three references.
 
-    References:
-        Zarifzadeh et al. 2024, arXiv 2312.03262; Lassila et al. 2025, arXiv 2505.24089.
+    References: Zarifzadeh et al. 2024, arXiv 2312.03262; Lassila et al. 2025, arXiv 2505.24089.
     """
 
     online: bool = True

@@ -31,8 +31,7 @@ def make_views(inputs: Array, count: int) -> Iterator[Array]:
 
     Zeros come in where a view was moved from.
 
-    References:
-        Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).
+    References: Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).
 
     >>> [view[0, 0].tolist() for view in make_views(np.arange(1.0, 5.0).reshape(1, 1, 2, 2), 3)]
     [[[1.0, 2.0], [3.0, 4.0]], [[2.0, 1.0], [4.0, 3.0]], [[0.0, 1.0], [0.0, 3.0]]]

@@ -241,8 +241,7 @@ class ExtrapolatedExposures(OnePerCanary):
         candidates: secrets that the law is fitted to.
         seed: of the draw, which is the same for all models.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232, section 4.4.
+    References: Carlini et al. 2019, arXiv 1802.08232, section 4.4.
     """
 
     candidates: int = 64

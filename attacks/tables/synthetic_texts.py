@@ -20,8 +20,7 @@ def make_text_canaries(texts: Sequence[str], count: int, generator: np.random.Ge
 
     The first half makes a generator come there, the second half is nothing that the data teach: rare words in random order.
 
-    References:
-        Meeus et al. 2025, arXiv 2502.14921 (prefix of the data, suffix of high perplexity).
+    References: Meeus et al. 2025, arXiv 2502.14921 (prefix of the data, suffix of high perplexity).
     """
     checks.count(count, "canaries", minimum=1)
     words = [text.split() for text in texts]
@@ -45,8 +44,7 @@ def text_scores(synthetic: Sequence[str], training: Sequence[str], candidates: S
     Args:
         training: texts that every generator sees, without the candidates.
 
-    References:
-        Meeus et al. 2025, arXiv 2502.14921 (a bigram model of the synthetic texts).
+    References: Meeus et al. 2025, arXiv 2502.14921 (a bigram model of the synthetic texts).
     """
     own, usual = _Pairs(synthetic), _Pairs(training)
     rows = []

@@ -57,8 +57,7 @@ def noise_factor(
 ) -> tuple[float, Event]:
     """About the least factor on all noise multipliers that keeps an event's claim within the target, and that event.
 
-    Guarantee:
-        As for `calibrate_noise`.
+    Guarantee: As for `calibrate_noise`.
 
     Raises:
         ConfigError: the event has no noise, no factor up to 1e6 meets the target, or a factor of about 0.01 costs less.

@@ -4,8 +4,7 @@ Every setting is an entry as every release is. The last hash is the ledger's *se
 nothing up to it was changed or removed. The accountant computes outside of any transaction; if another command was
 faster, it computes again. The file is an SQLite database (`ledger_file`).
 
-References:
-    Crosby, Wallach 2009, "Efficient data structures for tamper-evident logging".
+References: Crosby, Wallach 2009, "Efficient data structures for tamper-evident logging".
 """
 
 import json

@@ -1,7 +1,6 @@
 """A ledger in a file: one SQLite database, which waits for who writes it and loses nothing at a kill.
 
-References:
-    sqlite.org/wal.html.
+References: sqlite.org/wal.html.
 """
 
 import os

@@ -30,8 +30,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
         path of ever weaker pairs. An estimator with tests that are not monotone bounds that path with its own search; otherwise
         an epsilon is refuted if the bound at the pair's delta is above the pair's epsilon, which is monotone since bounds
         do not rise with delta. Inside the family "gdp", k records together are k mu-GDP.
-    References:
-        Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
+    References: Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
 
     Raises:
         ConfigError: the estimator's bounds at several deltas are not ordered.
@@ -56,8 +55,7 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
     """The (epsilon, delta) that `copies` records have together when each has this one; `UnsupportedMechanism` if the family is
     not closed under groups ("dp_sgd": each copy is sampled on its own).
 
-    References:
-        Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
+    References: Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
 
     >>> of_group(None, 1.0, 0.0, 3)
     (3.0, 0.0)

@@ -65,8 +65,7 @@ def membership_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]
     Args:
         losses: `(k, n)`; `included` `(k, n)` bool.
 
-    Returns:
-        None if fewer than 30 records are in only some of the models.
+    Returns: None if fewer than 30 records are in only some of the models.
     """
     inside = included.sum(axis=0)
     is_mixed = (inside > 0) & (inside < len(included))

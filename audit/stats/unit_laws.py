@@ -1,7 +1,6 @@
 """Laws of noise with location 0 and scale 1, and the names of expressions that follow them exactly.
 
-References:
-    Devroye 1986, Non-Uniform Random Variate Generation, chapters II and V (inverse transforms, Box-Muller).
+References: Devroye 1986, Non-Uniform Random Variate Generation, chapters II and V (inverse transforms, Box-Muller).
 """
 
 import math

@@ -60,8 +60,7 @@ class ConcentratedFilter:
         All releases together are (epsilon, delta)-DP for an adaptive choice of mechanisms under a budget fixed before, up to
         floating-point rounding. No odometer.
 
-    References:
-        Whitehouse, Ramdas, Rogers, Wu 2023, arXiv 2203.05481, Theorem 1. Bun, Steinke 2016, arXiv 1605.02065.
+    References: Whitehouse, Ramdas, Rogers, Wu 2023, arXiv 2203.05481, Theorem 1. Bun, Steinke 2016, arXiv 1605.02065.
     """
 
     def claim(self, mechanism: events.Event, *, delta: float, adjacency: Adjacency) -> Claim:

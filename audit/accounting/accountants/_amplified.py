@@ -169,8 +169,7 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
 
     A Poisson law has the outcome "no run", of the same mass `exp(-mean)` on either data set, which adds to the moment.
 
-    References:
-        Papernot, Steinke 2022, arXiv 2110.03620, Theorems 2 and 6.
+    References: Papernot, Steinke 2022, arXiv 2110.03620, Theorems 2 and 6.
     """
     mean, shape = float(event.mean), float(event.shape)
     if math.isinf(shape):

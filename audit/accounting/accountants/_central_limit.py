@@ -17,8 +17,7 @@ from audit.stats.curves.tradeoff import gdp_epsilon
 class GaussianClt:
     """States the epsilon of mu-GDP with `mu = rate sqrt(steps (exp(1/noise^2) - 1))`; no guarantee, whatever the steps.
 
-    References:
-        Bu, Dong, Long, Su 2020, arXiv 1911.11607. Gopi, Lee, Wutschitz 2021, arXiv 2106.02848 (why it is no bound).
+    References: Bu, Dong, Long, Su 2020, arXiv 1911.11607. Gopi, Lee, Wutschitz 2021, arXiv 2106.02848 (why it is no bound).
     """
 
     as_it_is: ClassVar[bool] = True
@@ -46,8 +45,7 @@ class GaussianClt:
 class ClassicalGaussian:
     """Claims `sqrt(2 ln(1.25 / delta)) / noise_multiplier` for one unsampled Gaussian release.
 
-    References:
-        Dwork, Roth 2014, Theorem A.1 (epsilon below 1).
+    References: Dwork, Roth 2014, Theorem A.1 (epsilon below 1).
     """
 
     as_it_is: ClassVar[bool] = True

@@ -75,8 +75,7 @@ def one_sample_epsilon(event: events.Event, delta: float, adjacency: Adjacency) 
 
     What both hypotheses share is taken out of either, which leaves a Gaussian release at another delta or epsilon.
 
-    References:
-        Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
+    References: Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
     """
     inner, count = _equal_parts(event)
     if count != 1 or adjacency is Adjacency.REPLACE_ONE or not isinstance(inner, events.PoissonSampled):

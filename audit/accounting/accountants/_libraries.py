@@ -19,8 +19,7 @@ PACKAGE = "dp-accelerator"
 class DpAccelerator:
     """States what the library states for one phase of DP-SGD under add/remove.
 
-    References:
-        pypi.org/project/dp-accelerator.
+    References: pypi.org/project/dp-accelerator.
     """
 
     as_it_is: ClassVar[bool] = True
@@ -44,8 +43,7 @@ _MOST_RELEASES = 100_000  # it keeps a list
 class DiffprivlibBudget:
     """States what the library states for pure and approximate releases, all of delta that they leave being its slack.
 
-    References:
-        Holohan, Braghin, Mac Aonghusa, Levacher 2019, arXiv 1907.02444. github.com/IBM/differential-privacy-library.
+    References: Holohan, Braghin, Mac Aonghusa, Levacher 2019, arXiv 1907.02444. github.com/IBM/differential-privacy-library.
     """
 
     as_it_is: ClassVar[bool] = True
@@ -97,8 +95,7 @@ class Pfl:
 
     The library (0.6.0) asks for dp-accounting below 0.6, so it wants its own environment.
 
-    References:
-        Granqvist et al. 2024, arXiv 2404.06430. github.com/apple/pfl-research.
+    References: Granqvist et al. 2024, arXiv 2404.06430. github.com/apple/pfl-research.
     """
 
     as_it_is: ClassVar[bool] = True

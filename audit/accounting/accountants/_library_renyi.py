@@ -110,8 +110,7 @@ class Rdp:
         divergence, Canonne, Kamath and Steinke 2020, Proposition 12, for the conversion). A record's contribution
         is bounded by the clip norm, so replacing a record moves the sum by twice that.
 
-    References:
-        Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+    References: Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
     """
 
     orders: tuple[float, ...] = ()
@@ -145,11 +144,9 @@ class RdpClassic:
     Attributes:
         orders: Renyi orders to minimise over, each above 1; empty for the library's own list.
 
-    Guarantee:
-        Mironov 2017, Proposition 3, given the library's Renyi divergences.
+    Guarantee: Mironov 2017, Proposition 3, given the library's Renyi divergences.
 
-    References:
-        Mironov 2017, arXiv 1702.07476. Abadi et al. 2016, arXiv 1607.00133.
+    References: Mironov 2017, arXiv 1702.07476. Abadi et al. 2016, arXiv 1607.00133.
     """
 
     orders: tuple[float, ...] = ()
@@ -175,8 +172,7 @@ def _classic(orders: Curve, total: Curve, delta: float) -> tuple[float, str]:
 class DpAccountingRdp:
     """States what the library states.
 
-    References:
-        github.com/google/differential-privacy, python/dp_accounting.
+    References: github.com/google/differential-privacy, python/dp_accounting.
     """
 
     as_it_is: ClassVar[bool] = True

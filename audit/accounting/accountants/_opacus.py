@@ -13,8 +13,7 @@ from audit.core.events import Event
 class OpacusPrv:
     """States what the library states for its history of (noise multiplier, sample rate, steps).
 
-    References:
-        github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
+    References: github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
     """
 
     as_it_is: ClassVar[bool] = True

@@ -25,8 +25,7 @@ class Autodp:
     Attributes:
         composition: "rdp" (its `Composition`) or "afa" (`ComposeAFA`, characteristic functions).
 
-    References:
-        github.com/yuxiangw/autodp. Zhu, Dong, Wang 2022, arXiv 2106.08567 (afa).
+    References: github.com/yuxiangw/autodp. Zhu, Dong, Wang 2022, arXiv 2106.08567 (afa).
     """
 
     as_it_is: ClassVar[bool] = True

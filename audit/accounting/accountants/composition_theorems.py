@@ -23,8 +23,7 @@ class CompositionTheorems:
     Attributes:
         theorem: "basic" (sums of epsilon and delta), "advanced", or "best" of both.
 
-    Guarantee:
-        The mechanism is (epsilon, delta)-DP, up to floating-point rounding. Also for adaptive composition.
+    Guarantee: The mechanism is (epsilon, delta)-DP, up to floating-point rounding. Also for adaptive composition.
 
     References:
         Dwork, Roth 2014, Theorems 3.16 and 3.20. Kairouz, Oh, Viswanath 2015, arXiv 1311.0776, Theorem 3.5 (the form used).

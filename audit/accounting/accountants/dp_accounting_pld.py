@@ -30,8 +30,7 @@ class DpAccountingPld:
         pessimistic: its accountant, which rounds towards a larger epsilon. Otherwise its distributions rounded the other
             way, which are meant as lower bounds on epsilon and are judged as such.
 
-    References:
-        github.com/google/differential-privacy, python/dp_accounting.
+    References: github.com/google/differential-privacy, python/dp_accounting.
     """
 
     as_it_is: ClassVar[bool] = True

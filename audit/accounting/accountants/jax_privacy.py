@@ -25,8 +25,7 @@ class JaxPrivacy:
     Attributes:
         accountant: "pld" or "rdp", its two configurations.
 
-    References:
-        github.com/google-deepmind/jax_privacy.
+    References: github.com/google-deepmind/jax_privacy.
     """
 
     as_it_is: ClassVar[bool] = True

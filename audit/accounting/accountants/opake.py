@@ -25,8 +25,7 @@ class Opake:
 
     Release 0.16.1 of its DP-SGD part cannot be imported by Python 3.11; 3.13 can.
 
-    References:
-        pypi.org/project/opake.
+    References: pypi.org/project/opake.
     """
 
     as_it_is: ClassVar[bool] = True

@@ -20,8 +20,7 @@ class OpenDp:
 
     A record's change is the distance that is handed to the map: 1, or 2 under replace-one.
 
-    References:
-        github.com/opendp/opendp.
+    References: github.com/opendp/opendp.
     """
 
     as_it_is: ClassVar[bool] = True

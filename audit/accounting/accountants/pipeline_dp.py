@@ -31,8 +31,7 @@ class PipelineDp:
         accountant: "pld" (composition by dp-accounting's PLD, which the library calls experimental) or "naive" (sums; Laplace
             releases only).
 
-    References:
-        github.com/OpenMined/PipelineDP.
+    References: github.com/OpenMined/PipelineDP.
     """
 
     as_it_is: ClassVar[bool] = True

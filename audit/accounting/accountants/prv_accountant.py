@@ -25,8 +25,7 @@ class PrvAccountant:
         side: "upper" bound, "estimate" or "lower" bound of the three figures that the library gives.
         error: the error in epsilon that the library is asked for.
 
-    References:
-        Gopi, Lee, Wutschitz 2021, arXiv 2106.02848.
+    References: Gopi, Lee, Wutschitz 2021, arXiv 2106.02848.
     """
 
     as_it_is: ClassVar[bool] = True

@@ -27,11 +27,9 @@ class Renyi:
         orders: to minimise over, each above 1; empty for a list of our own. Whole orders up to 33 with the classic
             conversion are the moments accountant of Abadi et al. 2016.
 
-    Guarantee:
-        The mechanism is (epsilon, delta)-DP, up to floating-point rounding.
+    Guarantee: The mechanism is (epsilon, delta)-DP, up to floating-point rounding.
 
-    References:
-        Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+    References: Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
     """
 
     conversion: str = "improved"

@@ -21,8 +21,7 @@ class Tumult:
 
     The library (0.20) asks for numpy below 2, so it wants its own environment.
 
-    References:
-        Berghel et al. 2022, arXiv 2212.04133. docs.tmlt.dev/core.
+    References: Berghel et al. 2022, arXiv 2212.04133. docs.tmlt.dev/core.
     """
 
     as_it_is: ClassVar[bool] = True

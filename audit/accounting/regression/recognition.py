@@ -114,8 +114,7 @@ def _conversion_limit(result: Result, order_list: tuple[float, ...]) -> float:
 
     Of two outcomes with chances p and q, all whose divergences are at most the release's, `log((p - delta) / q)` is needed.
 
-    References:
-        Asoodeh et al. 2020, arXiv 2008.06529.
+    References: Asoodeh et al. 2020, arXiv 2008.06529.
     """
     question = result.case.asks[0]
     orders = np.array(order_list)[:, None]
@@ -183,8 +182,7 @@ def _interval(method: Method, result: Result, is_named: bool) -> methods.Interva
 def _lemma_epsilon(rho: float, delta: float) -> float:
     """Return an epsilon of rho-zCDP that is below the classic conversion for small rho.
 
-    References:
-        Bun, Steinke 2016, arXiv 1605.02065, Lemma 3.6.
+    References: Bun, Steinke 2016, arXiv 1605.02065, Lemma 3.6.
     """
     excess = math.log(math.pi * rho) / 2 - math.log(delta)
     return (rho + 2 * math.sqrt(rho * excess)) * (1 - EXACT) if excess > 0 else math.inf

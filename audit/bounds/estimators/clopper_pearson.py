@@ -29,8 +29,7 @@ class ClopperPearson:
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` for trials that are independent
         and identically distributed given membership.
-    References:
-        Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709.
+    References: Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = TRIALS

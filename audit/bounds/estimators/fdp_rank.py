@@ -38,8 +38,7 @@ class FdpRank:
         independent and identically distributed given membership and a mechanism with the trade-off curve of DP-SGD
         with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
         inside the family "dp_sgd" only. It is infinite if the sampling as claimed is refuted with any noise and with none.
-    References:
-        Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
+    References: Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = TRIALS

@@ -33,8 +33,7 @@ class Gaussian:
     Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,
         for trials independent and identically distributed given membership. `epsilon` inherits that only inside the family
         "gdp": a mechanism that is (epsilon, delta)-DP but not Gaussian-like can show a larger figure here.
-    References:
-        Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956 (for auditing with GDP).
+    References: Dong, Roth and Su 2019, arXiv 1905.02383; Nasr et al. 2023, arXiv 2302.07956 (for auditing with GDP).
     """
 
     assumes: ClassVar[frozenset[Assumption]] = TRIALS

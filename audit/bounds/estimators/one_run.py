@@ -41,8 +41,7 @@ class OneRun:
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
         since the composed mechanism is (epsilon, delta)-DP in each coin (docs/theory/one-run.md).
-    References:
-        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
+    References: Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = COINS

@@ -33,8 +33,7 @@ class OneRunFdp:
     Guarantee: the family's parameter is overstated (noise understated) with probability at most `1 - confidence`, when
         memberships are independent fair coins, for any dependence between scores. `epsilon` is the family's at `delta` and
         holds inside the family only.
-    References:
-        Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235.
+    References: Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = COINS

@@ -36,8 +36,7 @@ class OneRunSecrets:
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` if the value of each secret was
         drawn independently from its declared prior, for any dependence between scores (docs/theory/secrets.md,
         "Secrets of several values"). Secrets of several runs count as secrets of one.
-    References:
-        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for coins; for several values and priors this project's own.
+    References: Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for coins; for several values and priors this project's own.
     """
 
     guess_fractions: tuple[float, ...] = (0.32, 1.0)

@@ -34,8 +34,7 @@ class ProductChannel:
     Guarantee: the family's parameter is overstated (noise understated) with probability at most `1 - confidence`, when
         memberships are independent fair coins and canaries receive independent noise and do not touch each other. In a run
         with shared randomness it does not hold, which is why independent trials are demanded of the game.
-    References:
-        Xiang et al. 2025, arXiv 2509.08704.
+    References: Xiang et al. 2025, arXiv 2509.08704.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = COINS | TRIALS

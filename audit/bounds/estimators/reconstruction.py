@@ -41,8 +41,7 @@ class Reconstruction:
     Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` if each
         answer is about its own secret and its own release (docs/theory/secrets.md, "Reconstruction"); inside the
         family "gdp" or "dp_sgd" that of the member that is refuted.
-    References:
-        Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
+    References: Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = frozenset({Assumption.INDEPENDENT_SECRETS, Assumption.INDEPENDENT_ANSWERS})

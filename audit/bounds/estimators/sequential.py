@@ -43,8 +43,7 @@ class Sequential:
     Guarantee: what the family bounds is overstated with probability at most `1 - confidence`: by `watch` at every time at
         once, so under any rule of stopping; by `lower_bound` for a number of trials that the scores did not decide. For trials
         independent given membership, and for `lower_bound` identically distributed (docs/theory/anytime.md, "Sequential").
-    References:
-        Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
+    References: Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
     """
 
     assumes: ClassVar[frozenset[Assumption]] = TRIALS

@@ -32,8 +32,7 @@ def survival_band(count: int, confidence: float) -> SurvivalBand:
         probability at least `confidence`. The chance that the Beta distributed rates of `constrained_ranks` are all within the
         same two quantiles is computed exactly (`chance_inside`); between ranks the band follows from monotonicity.
 
-    References:
-        Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.
+    References: Berk and Jones 1979; Aldor-Noiman et al. 2013 (equal local levels); Moscovich and Nadler 2017, arXiv 1503.04363.
     """
     ranks = constrained_ranks(count)
     low, high = _limits(ranks, count, local_level(count, confidence))

@@ -80,8 +80,7 @@ def bound(walk: Walk, significance: float) -> tuple[float, int]:
 
     Guarantee: exceeds a true epsilon with probability at most `significance`, when memberships are independent fair coins and
         the numbers of guesses were fixed before, whatever the dependence between scores. Never grows with confidence or delta.
-    References:
-        Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
+    References: Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for delta = 0 and for one count.
     """
     epsilon = bound_along(walk, lambda epsilon: (epsilon, walk.delta), significance)
     return epsilon, walk.most_surprising(epsilon) if epsilon > 0 else -1

@@ -22,8 +22,7 @@ def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: fl
 
     Guarantee: `P[correct guesses >= v] <= p(v)` when memberships are independent fair coins, the mechanism is (epsilon,
         delta)-DP in each, and the number of guesses was fixed before. Non-decreasing in epsilon wherever it is below 1.
-    References:
-        docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2.
+    References: docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2.
 
     >>> round(p_value(0.0, guesses=10, correct=10, coins=10, delta=0.0) * 1024, 9)
     1.0

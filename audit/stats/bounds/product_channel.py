@@ -20,8 +20,7 @@ def p_value(curve: TradeoffCurve, *, guesses: int, correct: int, coins: int, res
 
     Guarantee: valid when the coins are fair and independent, each score depends on its own coin alone (independent
         noise), and the number of guesses was fixed beforehand. Non-decreasing as the curve grows.
-    References:
-        Xiang et al. 2025, "Tight privacy audit in one run", arXiv 2509.08704, for the formula.
+    References: Xiang et al. 2025, "Tight privacy audit in one run", arXiv 2509.08704, for the formula.
     """
     if correct <= 0:
         return 1.0

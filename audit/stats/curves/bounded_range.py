@@ -7,8 +7,7 @@ mechanisms, each chosen after seeing the outcomes before it, is `H_k(x) = max ov
 lower side is exact for the best strategy among those t. The upper side bounds the maximum between two grid points by
 replacing `H` there by its chord, which is above a convex function: the maximum is then a formula.
 
-References:
-    Dong, Durfee, Rogers 2020, arXiv 1909.13830. Durfee, Rogers 2019, arXiv 1905.04273 (bounded range).
+References: Dong, Durfee, Rogers 2020, arXiv 1909.13830. Durfee, Rogers 2019, arXiv 1905.04273 (bounded range).
 """
 
 import math

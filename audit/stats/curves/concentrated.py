@@ -4,8 +4,7 @@ The improved conversion bounds epsilon from above. Here is a mechanism with two 
 Renyi divergences stay below `rho * order` at every order, in both directions; its epsilon is close to that bound, which
 a Gaussian mechanism of the same rho is not.
 
-References:
-    Bun, Steinke 2016, arXiv 1605.02065. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
+References: Bun, Steinke 2016, arXiv 1605.02065. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
 """
 
 import math
@@ -30,8 +29,7 @@ def zcdp_epsilon_floor(rho: float, delta: float) -> float:
         rho: above 0.
         delta: in (0, 1).
 
-    Guarantee:
-        `largest_rho` of the mechanism found is at most `rho`.
+    Guarantee: `largest_rho` of the mechanism found is at most `rho`.
 
     >>> 4.7 < zcdp_epsilon_floor(0.5, 1e-5) < 4.7284
     True
@@ -89,8 +87,7 @@ def sampled_once_epsilon(mu: float, rate: float, delta: float) -> float:
         rate: strictly between 0 and 1.
         delta: strictly between 0 and 1.
 
-    References:
-        Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
+    References: Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
 
     >>> round(sampled_once_epsilon(2.0, 1e-7, 1e-12), 7)
     0.0021941

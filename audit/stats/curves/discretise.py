@@ -6,8 +6,7 @@ Lower side: a cell is merged into one outcome, which is a post-processing, and i
 The boundaries of the lower cells are moved until merged losses fall on the grid, so that rounding costs almost nothing.
 Cells widen geometrically away from zero loss: rare large losses need relative resolution only.
 
-References:
-    Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380 (keeping both masses).
+References: Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, arXiv 2207.04380 (keeping both masses).
 """
 
 import math

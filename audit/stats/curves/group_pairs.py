@@ -27,8 +27,7 @@ def subsampled_gaussian_group(
         direction: "remove" (P has them) or "add".
         log_tail: logarithm of the probability beyond which either tail is not resolved.
 
-    References:
-        Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526 (mixtures of Gaussians).
+    References: Choquette-Choo, Ganesh, Steinke, Thakurta 2023, arXiv 2310.15526 (mixtures of Gaussians).
     """
     if direction == "replace":
         raise ValueError("replacing a sampled group has no proof here; direction is 'replace', expected 'remove' or 'add'")
@@ -103,8 +102,7 @@ def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
     1 - exp(-epsilon) (1 - delta - a))`; at distance k it is g applied k times, which some chain of data sets attains. It is a
     broken line, and its slopes and rises are the likelihood ratios and P-masses of a pair on finitely many outcomes.
 
-    References:
-        Dong, Roth, Su 2022, arXiv 1905.02383, Theorem 2.14.
+    References: Dong, Roth, Su 2022, arXiv 1905.02383, Theorem 2.14.
 
     >>> [(round(loss, 3), round(mass, 3)) for loss, mass in approximate_group(0.5, 0.0, 2).atoms]
     [(1.0, 0.622), (0.0, 0.149), (-1.0, 0.229)]

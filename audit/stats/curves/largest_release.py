@@ -17,8 +17,7 @@ def shifts_told_apart(count: int, first: float, second: float) -> LossPair:
     Which release is shifted is random and no one knows it. The cell is computed from all releases, so that they reveal at least
     as much: epsilon and delta of this pair are lower bounds on those of the releases.
 
-    References:
-        Chua et al. 2024, arXiv 2403.17673, section 4: the event that the largest release is above a threshold.
+    References: Chua et al. 2024, arXiv 2403.17673, section 4: the event that the largest release is above a threshold.
     """
     chances, alternatives = cells(count, first), cells(count, second)
     positive = (chances > 0) & (alternatives > 0)  # a cell whose chance is below all floats is left out, which tells less

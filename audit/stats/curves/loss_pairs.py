@@ -201,8 +201,7 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
         direction: as for `subsampled_gaussian`.
         log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
 
-    References:
-        Zhu, Dong, Wang 2022, arXiv 2106.08567.
+    References: Zhu, Dong, Wang 2022, arXiv 2106.08567.
     """
     if direction == "replace":
         if rate != 1:

@@ -44,8 +44,7 @@ def epsilon_bracket(
         lower <= epsilon <= upper for the composition of the pairs, whichever of `directions` is worst, up to
         floating-point rounding (an allowance is included; this is not interval arithmetic).
 
-    References:
-        Zhu, Dong, Wang 2022, arXiv 2106.08567. Doroshenko et al. 2022, arXiv 2207.04380.
+    References: Zhu, Dong, Wang 2022, arXiv 2106.08567. Doroshenko et al. 2022, arXiv 2207.04380.
 
     >>> from audit.stats.curves.loss_pairs import subsampled_gaussian
     >>> low, high = epsilon_bracket([(lambda way, tail: subsampled_gaussian(1.0, 1.0, way, log_tail=tail), 1)], 1e-5)
@@ -93,8 +92,7 @@ def epsilons_on_grid(
     It is not refined towards the truth. Of a grid that is finer than a 400th of a step's standard deviation the coarser one
     stands for it: the figure of either is within a millionth of the truth.
 
-    References:
-        Doroshenko et al. 2022, arXiv 2207.04380 ("connect the dots").
+    References: Doroshenko et al. 2022, arXiv 2207.04380 ("connect the dots").
     """
     present = [(maker, count) for maker, count in steps if count > 0]
     if not present:
@@ -200,8 +198,7 @@ def subsampled_gaussian_epsilon(
         direction: "remove", "add" or "replace"; None for the worse of the first two.
         density: grid points per standard deviation of one step's loss.
 
-    Guarantee:
-        As for `epsilon_bracket`. Takes some ten milliseconds for a few hundred steps.
+    Guarantee: As for `epsilon_bracket`. Takes some ten milliseconds for a few hundred steps.
 
     >>> round(subsampled_gaussian_epsilon(1.0, 0.01, 1000, 1e-5), 3)
     1.828

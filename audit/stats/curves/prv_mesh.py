@@ -27,8 +27,7 @@ def estimates(
         error: of epsilon, which the mesh is made for.
         delta_error: the same of delta.
 
-    References:
-        Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Algorithms 1 and 2.
+    References: Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Algorithms 1 and 2.
     """
     count = sum(steps for _, _, steps in parts)
     mesh = error / math.sqrt(count / 2 * math.log(12 / delta_error))

@@ -3,8 +3,7 @@
 Each divergence has a fast float64 form and, if it is not a one-line formula, an arbitrary-precision form that shares
 no code with it: the oracle is held to account by their agreement.
 
-References:
-    Mironov 2017, arXiv 1702.07476. Mironov, Talwar, Zhang 2019, arXiv 1908.10530.
+References: Mironov 2017, arXiv 1702.07476. Mironov, Talwar, Zhang 2019, arXiv 1908.10530.
 """
 
 import math

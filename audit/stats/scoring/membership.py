@@ -39,8 +39,7 @@ def likelihood_ratio(
         prior_strength: for "shrunk".
         shrink_shift: means from `reference_fit.with_shrunk_shift`.
 
-    References:
-        Carlini et al. 2022, arXiv 2112.03570, algorithm 1.
+    References: Carlini et al. 2022, arXiv 2112.03570, algorithm 1.
     """
     member, nonmember = reference_fit.sides(reference_values, included)
     if shrink_shift:
@@ -57,8 +56,7 @@ def deviation(
 
     The normal quantile of the p-value "a model without the record is at least this confident".
 
-    References:
-        Carlini et al. 2022, arXiv 2112.03570, equation 4 (offline attack).
+    References: Carlini et al. 2022, arXiv 2112.03570, equation 4 (offline attack).
     """
     _, nonmember = reference_fit.sides(reference_values, included)
     dof, scale = spread(nonmember, variance, prior_strength)
@@ -69,8 +67,7 @@ def deviation(
 def difference(target_values: Array, reference_values: Array, included: Array, *, online: bool) -> Array:
     """`target_values` minus the record's difficulty: the midpoint of both sides (online) or the mean without the record.
 
-    References:
-        Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
+    References: Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
     """
     member, nonmember = reference_fit.sides(reference_values, included)
     return np.asarray(target_values - ((member.mean + nonmember.mean) / 2 if online else nonmember.mean))
@@ -84,8 +81,7 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     from those without as `p_member = w * p_nonmember + 1 - w`, `w = offline_weight`; for records that
     every reference trained on, the other way round.
 
-    References:
-        Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
+    References: Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
     """
     return np.asarray(log_ratios(log_p, their_log_p, included, offline_weight=offline_weight)[0 if online else 1])
 
@@ -145,8 +141,7 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
     The plain rank among `n` models takes `n + 1` values and ties nearly all records. Here each model
     without the record counts as a normal law around its signal, of width `fixed_std * n ** -0.2`.
 
-    References:
-        Ye et al. 2022, arXiv 2111.09679 (attack R); Silverman 1986, section 3.4 (width).
+    References: Ye et al. 2022, arXiv 2111.09679 (attack R); Silverman 1986, section 3.4 (width).
     """
     _, nonmember = reference_fit.sides(reference_values, included)
     width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2

@@ -53,8 +53,7 @@ def log_likelihood_ratio_subsampled_gaussian(x: Array, noise_multiplier: float, 
         noise_multiplier: `s`, above 0.
         sample_rate: `q` in [0, 1].
 
-    References:
-        Nasr et al. 2023, arXiv 2302.07956, section 4; Abadi et al. 2016, arXiv 1607.00133.
+    References: Nasr et al. 2023, arXiv 2302.07956, section 4; Abadi et al. 2016, arXiv 1607.00133.
 
     >>> log_likelihood_ratio_subsampled_gaussian(np.array([0.5]), 1.0, 0.3).tolist()
     [0.0]

@@ -19,8 +19,7 @@ def fit(features: Array, targets: Array, level: float) -> Array:
     Minimises the pinball loss convolved with a logistic kernel of a twentieth of the targets' standard
     deviation. The features `(n, f)` have to contain a constant column if an intercept is wanted.
 
-    References:
-        Koenker and Bassett 1978; smoothing by convolution: Fernandes, Guerre and Horta 2021.
+    References: Koenker and Bassett 1978; smoothing by convolution: Fernandes, Guerre and Horta 2021.
 
     >>> fit(np.ones((101, 1)), np.arange(101.0), 0.8).round().tolist()
     [80.0]

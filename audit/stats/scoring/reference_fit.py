@@ -132,8 +132,7 @@ def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
     estimated by moments (never below zero) and each difference replaced by its posterior mean, weight
     `t / (t + v_i)` on its own. The level of a record is then the precision-weighted mean of all its models.
 
-    References:
-        Efron and Morris 1973 (shrinkage); estimate of `t`: DerSimonian and Laird 1986, in its unweighted form.
+    References: Efron and Morris 1973 (shrinkage); estimate of `t`: DerSimonian and Laird 1986, in its unweighted form.
     """
     usable = (member.count > 0) & (nonmember.count > 0)
     weights = member.count / member.fixed_std**2, nonmember.count / nonmember.fixed_std**2
@@ -157,8 +156,7 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
     around `fixed_std**2`, the mean has a flat prior. With `n` signals the posterior has
     `prior_strength + n - 1` degrees of freedom and the predictive scale `sqrt(variance * (1 + 1 / n))`.
 
-    References:
-        Gelman et al. 2013, Bayesian Data Analysis, section 3.3 and 5.
+    References: Gelman et al. 2013, Bayesian Data Analysis, section 3.3 and 5.
     """
     counts = np.maximum(side.count, 1)
     dof = prior_strength + counts - 1.0

@@ -43,8 +43,7 @@ def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) ->
 
     Logits are divided by `temperature` first.
 
-    References:
-        Carlini et al. 2022, arXiv 2112.03570, section IV-A.
+    References: Carlini et al. 2022, arXiv 2112.03570, section IV-A.
 
     >>> scaled_confidence(np.array([[2.0, 0.0, 0.0]]), np.array([0])).round(4).tolist()
     [1.3069]
@@ -84,8 +83,7 @@ def modified_entropy(logits: Array, labels: Array) -> Array:
 
     Zero for a certain and right prediction, unbounded for a certain and wrong one.
 
-    References:
-        Song and Mittal 2021, arXiv 2003.10595, equation 8.
+    References: Song and Mittal 2021, arXiv 2003.10595, equation 8.
 
     >>> modified_entropy(np.array([[50.0, 0.0]]), np.array([0])).round(6).tolist()
     [0.0]

@@ -26,8 +26,7 @@ def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, of
         log_p_at: of a temperature, the references' log probabilities of the label `(k, m)` with logits divided by it.
         included: `(k, m)` bool.
 
-    Returns:
-        The default if fewer than two references, or none with records on both sides, are there.
+    Returns: The default if fewer than two references, or none with records on both sides, are there.
     """
     balance = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
     rows = np.flatnonzero(balance >= max(1, min(_SIDE, included.shape[1] // 4)))

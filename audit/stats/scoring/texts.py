@@ -43,8 +43,7 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
         labels: `(m, T)`, -1 if nothing is predicted.
         share: in (0, 1].
 
-    References:
-        Shi et al. 2024, arXiv 2310.16789; Zhang et al. 2024, arXiv 2404.02936.
+    References: Shi et al. 2024, arXiv 2310.16789; Zhang et al. 2024, arXiv 2404.02936.
 
     >>> lowest_share_mean(np.array([[0.0, -4.0, -1.0]]), np.array([[-1, 7, 8]]), 0.2).tolist()
     [-4.0]
@@ -76,8 +75,7 @@ def extraction_chance(log_probabilities: Numbers, labels: Numbers, queries: int)
         log_probabilities: `(m, T)` of the texts' own tokens.
         labels: `(m, T)`, -1 if a token is not the secret's. A text without a secret scores 0.
 
-    References:
-        Hayes et al. 2024, arXiv 2410.19482, (n, p)-discoverable extraction.
+    References: Hayes et al. 2024, arXiv 2410.19482, (n, p)-discoverable extraction.
 
     >>> extraction_chance(np.log([[1.0, 0.5]]), np.array([[-1, 7]]), 2).tolist()
     [0.75]
@@ -92,8 +90,7 @@ def extraction_chance(log_probabilities: Numbers, labels: Numbers, queries: int)
 def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:
     """Return log2 of the number of candidate secrets minus log2 of the secret's rank among them, rank 1 being the best.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232.
+    References: Carlini et al. 2019, arXiv 1802.08232.
 
     >>> exposure(np.array([1, 1024]), 1024).tolist()
     [10.0, 0.0]
@@ -112,11 +109,9 @@ def extrapolated_exposure(own: Numbers, losses: Numbers) -> NDArray[np.float64]:
         own: `(...)` losses of the secrets, summed over their tokens.
         losses: `(n, ...)` of sampled ones.
 
-    Returns:
-        bits, `(...)`; if all sampled losses are the same, 0 or `MOST_BITS`.
+    Returns: bits, `(...)`; if all sampled losses are the same, 0 or `MOST_BITS`.
 
-    References:
-        Carlini et al. 2019, arXiv 1802.08232, section 4.4 (skew-normal); Azzalini 1985 (moments).
+    References: Carlini et al. 2019, arXiv 1802.08232, section 4.4 (skew-normal); Azzalini 1985 (moments).
 
     >>> extrapolated_exposure(np.array([0.0]), np.random.default_rng(0).normal(size=(100_000, 1))).round(1).tolist()
     [1.0]

@@ -18,8 +18,7 @@ def member_rates(values: ArrayLike, included: ArrayLike, thresholds: ArrayLike) 
     Args:
         values: `(k, m)` scores, `included` `(k, m)` bool with members and nonmembers in every row, `thresholds` `(t,)`.
 
-    Returns:
-        Three arrays `(k, t)`.
+    Returns: Three arrays `(k, t)`.
 
     >>> fpr, tpr, share = member_rates([[0.0, 1.0, 2.0, 3.0]], [[False, False, True, True]], [1.0, 2.0])
     >>> fpr.tolist(), tpr.tolist(), share.tolist()
