@@ -43,9 +43,6 @@ class LabelFlippers:
 
     Their effect on accuracy is the control for backdoors: the same boost without a common aim.
 
-    Attributes:
-        boost: by which each update is multiplied before the clip.
-
     References: Tolpegin et al. 2020, arXiv 2007.08432.
     """
 
@@ -82,7 +79,6 @@ class ModelReplacement:
 
     Attributes:
         clients: of each trigger, all of them take part or none.
-        features: of a record that a trigger sets.
         boost: by which each update is multiplied before the clip; about the number of clients replaces the model.
 
     References:

@@ -20,7 +20,6 @@ class FormattedSecret:
 
     Attributes:
         prefix: text before the digits; `{}` represents the canary's number, which distinguishes the sentences.
-        digits: of the secret.
 
     References: Carlini et al. 2019, arXiv 1802.08232.
     """
@@ -71,7 +70,6 @@ class RedrawnSecret:
 
     Attributes:
         candidates: k, of each text.
-        length: of a secret, in tokens.
         digits: secrets are digits (tokens of bytes) instead of any tokens that texts may hold.
 
     References: Carlini et al. 2019, arXiv 1802.08232; docs/theory/secrets.md, "Secrets of several values".

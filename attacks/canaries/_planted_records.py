@@ -78,7 +78,6 @@ class Backdoor:
 
     Attributes:
         poisons: records of each trigger, all of them planted or none.
-        features: of a record that a trigger sets.
 
     References:
         Gu, Dolan-Gavitt and Garg 2017, arXiv 1708.06733; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709; Ma, Zhu and

@@ -57,9 +57,6 @@ class NewToken:
 class RandomTokens:
     """Texts of the pool, each followed by tokens drawn uniformly from those that texts may hold.
 
-    Attributes:
-        length: of the secret, in tokens.
-
     References: Carlini et al. 2019, arXiv 1802.08232.
     """
 
@@ -126,7 +123,6 @@ class UnlikelySuffix:
     model has to be at hand before training.
 
     Attributes:
-        length: of the suffix, in tokens.
         temperature: above 0; chances are proportional to `count ** (1 / temperature)`.
 
     References:

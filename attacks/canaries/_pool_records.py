@@ -18,7 +18,6 @@ class HeldOut:
     """Random records of the audit pool, each at most once, unchanged."""
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` pool records in random order."""
         rows = _pool.choose(dataset, count, seed.child("held_out"), "held_out")
         return Canaries(
             kind="held_out",
@@ -35,7 +34,6 @@ class Mislabelled:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` pool records with wrong labels."""
         rows = _pool.choose(dataset, count, seed.child("mislabelled"), "mislabelled")
         originals = dataset.pool.take(rows)
         labels = _pool.wrong_labels(dataset, originals.labels, seed.child("mislabelled labels"), "mislabelled")
@@ -71,7 +69,6 @@ class Duplicated:
             raise ConfigError(f"duplicated.copies is {self.copies}; expected at least 2 (one copy is held_out)")
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` pool records in random order, each to be planted in several copies."""
         rows = _pool.choose(dataset, count, seed.child("duplicated"), "duplicated")
         originals = dataset.pool.take(rows)
         if self.mislabelled:

@@ -28,10 +28,7 @@ class SingleCoordinate:
         parameters, or directions would not fit 4 GiB.
 
         Args:
-            dataset: unused, updates are made up.
-            count: of the canaries.
             tensors: coordinates of each tensor, in the order of the flat parameters.
-            seed: of the coordinates.
         """
         directions = _cosines.no_directions(count, sum(tensors), sum(tensors), "single_coordinate")
         for tensor, (numbers, place) in enumerate(_take_turns(count, tensors)):

@@ -13,11 +13,7 @@ SECRET_ONLY = "the loss of a canary is that of its secret alone, a mask that rea
 
 
 def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabulary:
-    """The tokens of the data; `ConfigError` if the records are no texts, or have classes, or hold several texts of a user.
-
-    Args:
-        users: the canary can be all texts of a user.
-    """
+    """The tokens of the data; `ConfigError` if the records are no texts, or have classes, or hold several texts of a user."""
     if dataset.vocabulary is None:
         raise ConfigError(f"canaries '{kind}' are texts and {dataset.name} holds none; use data kind 'text', or another canary")
     if dataset.classes:
@@ -37,7 +33,6 @@ def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Recor
     If a record is a user, each of the user's texts ends in the same secret: repeated inside one unit of privacy.
 
     Args:
-        dataset: of texts.
         secrets: `(m, k)` tokens.
     """
     rows = _pool.choose(dataset, len(secrets), seed, kind)

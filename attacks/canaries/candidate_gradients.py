@@ -21,7 +21,6 @@ class CandidateGradients:
     guess is right as often as `1 - f(1/2)` allows.
 
     Attributes:
-        candidates: k, of each secret.
         antipodal: the two candidates of a secret are opposite unit gradients along one parameter.
 
     References: Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.

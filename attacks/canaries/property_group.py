@@ -25,7 +25,6 @@ class PropertyGroup:
 
     Attributes:
         attribute: "label", a column of the table, or numbers of features of the flattened record; [] for all of them.
-        records: of a group.
         queries: records of each half that a model is asked about, at most.
 
     References: Ateniese et al. 2015, arXiv 1306.4447; Suri and Evans 2022, arXiv 2109.06024.

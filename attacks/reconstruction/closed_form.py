@@ -89,7 +89,6 @@ def imprint_layer(brightness: Array, bins: int) -> tuple[Array, Array]:
 
     Args:
         brightness: `(n, features)` public records of the same kind, from which mean brightness is estimated.
-        bins: of equal probability.
     """
     if bins < 2 or len(brightness) < 2:
         raise ConfigError(f"{bins} bins from {len(brightness)} public records; expected at least 2 of each")

@@ -58,7 +58,6 @@ def missing_record(model: SoftmaxRegression, peers: Records) -> tuple[Array, int
     another record: the error of the sum is divided by the missing record's own error.
 
     Args:
-        model: that was trained on `peers` and one record more.
         peers: `n - 1` records, which the adversary knows.
     """
     # in double precision: one record's gradient is what a sum over all the others leaves

@@ -21,8 +21,6 @@ class ModelInversion:
     about one record says anything of it. Reports on it say "class-level"; it counts as evidence of nothing else.
 
     Attributes:
-        iterations: of Adam.
-        learning_rate: as a share of the range.
         variation: weight of the total variation.
     """
 
@@ -41,7 +39,6 @@ class ModelInversion:
 
         Args:
             model: gives `(n, classes)` outputs; its mode and its gradients are left as they are.
-            shape: of one record.
         """
         span = high - low
         with torch.no_grad():

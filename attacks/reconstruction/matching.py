@@ -26,8 +26,6 @@ class LocalSteps:
     One step on all records is a gradient. The adversary knows the plan, which the server sets, and simulates it.
 
     Attributes:
-        learning_rate: of each step.
-        steps: of SGD.
         batch: records of a step, one part of the client's records after the other; if None, all of them.
 
     References:
@@ -63,11 +61,9 @@ class Released:
     """Gradients or updates of N targets with what the adversary knows of them.
 
     Attributes:
-        model: that the gradients are of, at `weights`.
         gradients: `(N, parameters)`, flattened in the order of `weights`: of the mean loss over a target's records, clipped and
             noisy if they were released so. Of several local steps, first weights less last over learning rate and steps.
         labels: `(N, b)` of the b records of each target; the adversary knows them, or inferred them.
-        shape: of one record.
         low, high: range of a record's values, which is public.
         local: steps that a target took.
     """
@@ -152,7 +148,6 @@ class InvertingGradients:
     records with the least distance of gradients and penalty, at its last weight, are kept; the truth is never looked at.
 
     Attributes:
-        iterations: of the optimiser.
         learning_rate: of Adam at the start; falls to 0 along half a cosine.
         variation: weight of the total variation at the start, and `variation_end` at the end, geometrically in between.
         signed: Adam is given the signs of the pixels' gradients (Geiping et al. 2020), which ReLU and pooling leave uneven.
@@ -219,11 +214,7 @@ def cosine_distance(released: Released) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepLeakage:
-    """Squared distance of gradients by L-BFGS, one target after the other: for smooth activations and small images.
-
-    Attributes:
-        iterations: of L-BFGS, each with a line search.
-    """
+    """Squared distance of gradients by L-BFGS, one target after the other: for smooth activations and small images."""
 
     iterations: int = 300
 

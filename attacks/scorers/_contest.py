@@ -36,21 +36,16 @@ class RankMixture:
 
     RMIA's weight is `600 / (600 + pairs)` with `pairs` of a reference and a canary, none from 60,000 on
     (`audit.stats.scoring.rank_mixture`). A function of the target's outputs and the references, as its parts are.
-
-    Attributes:
-        scorer: name of the learned score.
     """
 
     scorer: str = "learned_combination"
 
     @property
     def name(self) -> str:
-        """Of the attack in evidence and reports."""
         return f"{self.scorer} with {FORMULA}"
 
     @property
     def needs(self) -> Needs:
-        """Signals that both parts read, and as many references as both take."""
         first, ratio = (attack.needs for attack in self._parts())
         return Needs(
             signals=first.signals | ratio.signals,
@@ -59,7 +54,6 @@ class RankMixture:
         )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Weighted sum of log odds of ranks or, from 60,000 pairs on, the learned scores, `(m,)` float64."""
         combination, ratio = self._parts()
         pairs = np.asarray(reference.included).size
         scores = combination.score(target, reference, seed)
@@ -97,10 +91,8 @@ class Winner(NamedTuple):
     """What a contest gives.
 
     Attributes:
-        name: of the attack.
         usual: name of the attack that is taken unless another is ahead.
         power: its TPR at 1 % FPR and AUC on the references.
-        attacks: how many were tried.
         lead: by which it is ahead of the usual one, and the standard error over references; zeros of that one.
         figure: in which it is ahead.
     """

@@ -18,7 +18,6 @@ class FigureScorer:
     """An attack on one figure of each record's outputs.
 
     Attributes:
-        attack: its name, for messages.
         figure: a name of `OutputFigures`.
         sign: -1 if small figures speak for membership.
     """
@@ -32,7 +31,6 @@ class FigureScorer:
         return Needs(signals={Logits()}, reductions={OutputFigures(figure=self.figure)})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Return the figure of each canary, with its sign, `(m,)` float64."""
         return self.sign * np.asarray(reading.output_figure(target, self.figure, self.attack).mean(axis=0))
 
 

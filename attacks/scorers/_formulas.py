@@ -33,17 +33,14 @@ class Formulas:
 
     @property
     def name(self) -> str:
-        """Of the attack in evidence and reports."""
         return "offset with rmia" if self.online else "offset with rmia offline"
 
     @property
     def needs(self) -> Needs:
-        """Signals that all of them read."""
         offset, *ratios = (attack.needs for attack in self._parts())
         return replace(offset, reductions=frozenset(offset.reductions).union(*(ratio.reductions for ratio in ratios)))
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Mean of the log odds of ranks, `(m,)` float64."""
         ranks = [rank_log_odds(attack.score(target, reference, seed)) for attack in self._parts()]
         return np.asarray(np.mean(ranks, axis=0))
 

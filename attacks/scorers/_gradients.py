@@ -1,6 +1,7 @@
 """Attacks of adversaries who see gradients or weights: what a canary's own direction shows."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,7 +43,6 @@ class GradientNorm:
         return Needs(signals={_SIGNALS[self.layer]}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Minus the log norm, or how far it is below that of models without the canary, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.log_lengths(target, references, "gradient_norm", _SIGNALS[self.layer].key)
         if not self.calibrated:
@@ -63,12 +63,9 @@ class GradientProduct:
     References: Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={StepProducts()})
+    needs: ClassVar[Needs] = Needs(signals={StepProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
         products = canary_reading.products(target, "gradient_product", StepProducts.key)
         step_claim = noisy_steps(target.mechanism)
         # of a single step the ratio rises with the product, so the order is the same; without noise there is no ratio
@@ -90,10 +87,7 @@ class WeightDifference:
         arXiv 2405.14457 (hidden state).
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={WeightProducts()})
+    needs: ClassVar[Needs] = Needs(signals={WeightProducts()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The inner product of each canary, `(m,)` float64."""
         return canary_reading.products(target, "weight_difference", WeightProducts.key)

@@ -45,7 +45,6 @@ class Boundary:
         return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Distance, or how far it exceeds that under models without the canary, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.boundaries(target, references, "boundary", self._signal.key)
         if not self.calibrated:
@@ -85,7 +84,6 @@ class LabelOnly:
         return PredictedLabels(views=self.augmentations)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Share of right predictions, minus the references' if calibrated, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.right_predictions(target, references, "label_only", self._signal.key)
         if not self.calibrated:
@@ -104,7 +102,6 @@ class NoiseRobustness:
 
     Attributes:
         queries: noisy copies of each record at each of the four levels.
-        calibrated: compare with references.
         rows: about how many (reference, canary) pairs to train on at most.
 
     References:
@@ -125,7 +122,6 @@ class NoiseRobustness:
         return Needs(signals={self._signal}, references=4 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership if calibrated, else the mean share of right labels, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.signal_pair(self._signal.key, target, references, "noise_robustness")
         if not self.calibrated:

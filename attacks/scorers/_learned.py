@@ -1,6 +1,7 @@
 """Attacks that learn from references what members look like."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,14 +37,14 @@ class LearnedCombination:
     """
 
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        reductions = {Confidences(temperature=degree) for degree in learned_score.TEMPERATURES}
-        return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=2)
+    needs: ClassVar[Needs] = Needs(
+        signals={Logits()},
+        instead={Losses()},
+        reductions={Confidences(temperature=degree) for degree in learned_score.TEMPERATURES},
+        references=2,
+    )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 2, "learned_combination", online=True)
         target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
 
@@ -72,13 +73,9 @@ class NearRecords:
     """
 
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={NearbyConfidences()}, references=3)
+    needs: ClassVar[Needs] = Needs(signals={NearbyConfidences()}, references=3)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 3, "near_records", online=True)
         target_values, reference_values = reading.signal_pair(NearbyConfidences.key, target, reference, "near_records")
         return nearby.nearby_log_odds(
@@ -105,13 +102,9 @@ class ShadowClassifier:
 
     top: int = 3
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, references=1)
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 1, "shadow_classifier", online=True)
         logits, labels = reading.logits(target, "shadow_classifier")
         their_logits = reading.reference_logits(reference, "shadow_classifier")
@@ -154,18 +147,14 @@ class WhiteBoxClassifier:
     """
 
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(
-            signals={Logits(), GradientNorms()},
-            optional={LastGradientNorms(), ClassDistances()},
-            reductions={Confidences()},
-            references=4,
-        )
+    needs: ClassVar[Needs] = Needs(
+        signals={Logits(), GradientNorms()},
+        optional={LastGradientNorms(), ClassDistances()},
+        reductions={Confidences()},
+        references=4,
+    )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "white_box_classifier", online=True)
         features = [reading.mean_confidences(target, reference, "white_box_classifier")]
         features += [reading.log_lengths(target, reference, "white_box_classifier", key) for key in _signals(target)]
@@ -196,13 +185,9 @@ class Trajectory:
     """
 
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={LossTrajectory()}, references=4)
+    needs: ClassVar[Needs] = Needs(signals={LossTrajectory()}, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "trajectory", online=True)
         target_values, reference_values = reading.trajectories(target, reference, "trajectory")
         return learned_score.signal_log_odds(
@@ -220,9 +205,7 @@ class ShadowModels:
         Ateniese et al. 2015, arXiv 1306.4447; Suri and Evans 2022, arXiv 2109.06024; Carlini et al. 2022, arXiv 2112.03570.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={QueryConfidences()}, references=4)
+    needs: ClassVar[Needs] = Needs(signals={QueryConfidences()}, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio of each group, `(m,)` float64; `ObservationError` for canaries without queries, fewer than four

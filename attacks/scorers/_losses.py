@@ -1,6 +1,7 @@
 """A record's loss as it is, or beside what references say of the record."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Confidences, Logits, Losses
@@ -21,12 +22,9 @@ class Loss:
     References: Yeom et al. 2018, arXiv 1709.01604.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()})
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Minus the loss of each canary, `(m,)` float64."""
         return -reading.losses(target, reading.NO_REFERENCE, "loss")[0]
 
 
@@ -44,13 +42,9 @@ class Offset:
     """
 
     online: bool = True
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Confidence minus difficulty, `(m,)` float64."""
         included = reading.memberships(reference, 1, "offset", online=self.online)
         target_values, reference_values = reading.mean_confidences(target, reference, "offset")
         return membership.difference(target_values, reference_values, included, online=self.online)

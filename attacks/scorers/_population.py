@@ -1,6 +1,7 @@
 """How high a record's confidence is among those of known non-members, or of models without it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +32,9 @@ class AttackP:
     """
 
     fewest: int = 50
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Normal quantile among known non-members, `(m,)` float64."""
         included = reading.memberships(reference, 1, "attack_p", online=False)
         target_values, reference_values = reading.mean_confidences(target, reference, "attack_p")
         classes = (
@@ -59,12 +56,9 @@ class AttackR:
     References: Ye et al. 2022, arXiv 2111.09679, attack R.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Smoothed log odds of the rank, `(m,)` float64."""
         included = reading.memberships(reference, 2, "attack_r", online=False)
         target_values, reference_values = reading.mean_confidences(target, reference, "attack_r")
         return membership.smoothed_rank(target_values, reference_values, included)
@@ -95,13 +89,9 @@ class ReferenceQuantile:
     """
 
     rows: int = 64_000
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Normal quantile under the regression, `(m,)` float64."""
         included = reading.memberships(reference, 2, "reference_quantile", online=False)
         target_values, reference_values = reading.mean_confidences(target, reference, "reference_quantile")
         sides = reference_fit.sides(reference_values, included)
@@ -146,9 +136,7 @@ class QuantileRegression:
     References: Bertran et al. 2023, arXiv 2307.03694.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Logits(), NonmemberMedians()})
+    needs: ClassVar[Needs] = Needs(signals={Logits(), NonmemberMedians()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Confidence above the predicted median, `(m,)` float64; `ObservationError` if no nonmembers are known."""

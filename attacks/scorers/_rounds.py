@@ -48,12 +48,7 @@ def score(target: View, attack: str, key: str) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundScorer:
-    """An attack on one signal of rounds.
-
-    Attributes:
-        attack: its name, for messages.
-        signal: what the party sees.
-    """
+    """An attack on one signal of rounds."""
 
     attack: ClassVar[str]
     signal: ClassVar[type[Any]]
@@ -68,7 +63,6 @@ class ProductScorer(RoundScorer):
     """An attack on inner products with canary clients and examples."""
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
         return score(target, self.attack, self.signal.key)
 
 
@@ -87,7 +81,6 @@ class ViewScorer:
     """An attack on the single rounds of one party.
 
     Attributes:
-        attack: its name, for messages.
         view: what the party gets: the "models", the "sums", each of the "updates", the lowest "digits" of the models, or,
             with one canary client in each federation, the "lengths" of the sums behind the models and the "counts" behind a
             clip norm that moves.
@@ -114,7 +107,6 @@ class LossDropScorer(RoundScorer):
     """An attack on falls of the loss of canary examples."""
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The sum of each example's falls over rounds, `(m,)` float64."""
         return np.asarray(canary_reading.products(target, self.attack, self.signal.key).sum(axis=1))
 
 
@@ -186,7 +178,6 @@ class RoundExactness(ViewScorer):
     attack = "round_exactness"
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Return how exactly each canary client was there in some round, `(m,)` float64."""
         return np.asarray(-np.log(np.abs(self.products(target) - 1).min(axis=1) + _SMALLEST))
 
 
@@ -201,7 +192,6 @@ class RoundSpread(ViewScorer):
     attack = "round_spread"
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Variance over rounds of each canary client's inner products, `(m,)` float64."""
         return np.asarray(self.products(target).var(axis=1))
 
 
@@ -215,7 +205,6 @@ class RoundExtreme(ViewScorer):
     attack = "round_extreme"
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Return the largest inner product of each canary client, `(m,)` float64."""
         return np.asarray(self.products(target).max(axis=1))
 
 
@@ -230,5 +219,4 @@ class RoundTotal(ViewScorer):
     attack = "round_total"
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Return the sum over rounds of each canary client, `(m,)` float64."""
         return np.asarray(self.products(target).sum(axis=1))

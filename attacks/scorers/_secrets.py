@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,7 +51,6 @@ class Extraction:
         return SecretUnit(quantity="share of a secret written greedily" if self.beams == 1 else best, levels=(0.5, 1.0))
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The share, `(m,)` float64."""
         (signal,) = self.needs.signals
         return canary_reading.text_signal(target, signal.key, "extraction")
 
@@ -76,9 +76,7 @@ class DiscoverableExtraction:
         if isinstance(self.queries, bool) or not isinstance(self.queries, int) or self.queries < 1:
             raise ConfigError(f"discoverable_extraction.queries is {self.queries!r}; expected a whole number of at least 1")
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={TokenLogProbabilities()})
+    needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities()})
 
     @property
     def unit(self) -> SecretUnit:
@@ -88,7 +86,6 @@ class DiscoverableExtraction:
         )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The chance, `(m,)` float64."""
         values = canary_reading.text_signal(target, TokenLogProbabilities.key, "discoverable_extraction")
         return texts.extraction_chance(values, canary_reading.text_labels(target, "discoverable_extraction"), self.queries)
 
@@ -103,7 +100,6 @@ class Exposure:
     Without training the mean is at most that of a uniform rank, 1.443 bits for many candidates.
 
     Attributes:
-        candidates: secrets that are compared, the canary's own among them.
         extrapolated: the exposure among all secrets by a skew-normal law fitted to the candidates' losses, an estimate, in
             place of the rank among the candidates.
 
@@ -121,7 +117,6 @@ class Exposure:
         return Needs(signals={self._signal()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Exposure in bits, `(m,)` float64."""
         values = canary_reading.text_signal(target, self._signal().key, "exposure")
         return np.asarray(values, dtype=np.float64) if self.extrapolated else texts.exposure(values, self.candidates)
 

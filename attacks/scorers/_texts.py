@@ -1,6 +1,7 @@
 """Attacks on texts by the likelihood of their tokens."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from attacks.signals import _canary_reading as canary_reading
 from attacks.signals._text_signals import CompressedSizes, InitialLosses, TokenLogProbabilities, TokenMoments
@@ -29,12 +30,9 @@ class MinK:
     def __post_init__(self) -> None:
         checks.open_probability(self.share, "min_k.share")
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={TokenLogProbabilities()})
+    needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The mean of the lowest, `(m,)` float64."""
         values = canary_reading.text_signal(target, "token_log_probabilities", "min_k")
         return texts.lowest_share_mean(values, canary_reading.text_labels(target, "min_k"), self.share)
 
@@ -56,12 +54,9 @@ class MinKPlusPlus:
     def __post_init__(self) -> None:
         checks.open_probability(self.share, "min_k_plus_plus.share")
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={TokenLogProbabilities(), TokenMoments()})
+    needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities(), TokenMoments()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """The mean of the lowest, `(m,)` float64."""
         moments = canary_reading.text_signal(target, "token_moments", "min_k_plus_plus")
         values = canary_reading.text_signal(target, "token_log_probabilities", "min_k_plus_plus")
         standard = texts.standardised(values, moments[..., 0], moments[..., 1])
@@ -75,12 +70,9 @@ class ZlibRatio:
     References: Carlini et al. 2021, arXiv 2012.07805.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Losses(), CompressedSizes()})
+    needs: ClassVar[Needs] = Needs(signals={Losses(), CompressedSizes()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Minus loss over size, `(m,)` float64."""
         sizes = canary_reading.text_signal(target, "compressed_sizes", "zlib_ratio")
         if not (sizes > 0).all():
             raise ObservationError("attack 'zlib_ratio' got sizes that are not above 0; zlib gives at least 8 bytes")
@@ -96,11 +88,8 @@ class ReferenceDifference:
     References: Carlini et al. 2021, arXiv 2012.07805; Mireshghallah et al. 2022, arXiv 2203.03929.
     """
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(signals={Losses(), InitialLosses()})
+    needs: ClassVar[Needs] = Needs(signals={Losses(), InitialLosses()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Loss before minus loss after, `(m,)` float64."""
         after = canary_reading.text_signal(target, "losses", "reference_difference")
         return canary_reading.text_signal(target, "initial_losses", "reference_difference") - after

@@ -1,6 +1,7 @@
 """Auto: two strong attacks mixed by rank, or another if it is ahead on the references, each once in the target's place."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,10 +54,7 @@ class Auto:
     targets: int = 8
     pairs: int = 64_000
 
-    @property
-    def needs(self) -> Needs:
-        """Outputs of the final model, those for near records if inputs are known; uses whatever references there are."""
-        return Needs(signals={Logits()}, instead={Losses()}, optional={NearbyConfidences()})
+    needs: ClassVar[Needs] = Needs(signals={Logits()}, instead={Losses()}, optional={NearbyConfidences()})
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
         """Name of the attack that is taken with these references, and the evidence for it, in words.

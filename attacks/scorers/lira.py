@@ -77,7 +77,6 @@ class Lira:
         return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""
         included = reading.memberships(reference, 2, "lira", online=self.online)
         key = AugmentedLogits(views=self.augmentations).key if self.augmentations > 1 else Logits.key
         target_values, reference_values = reading.confidences(target, reference, "lira", key)

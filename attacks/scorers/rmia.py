@@ -56,7 +56,6 @@ class Rmia:
         return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=fewest)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log ratio or its normal quantile, `(m,)` float64."""
         included = reading.memberships(reference, self.needs.references, "rmia", online=self.online)
         temperature = self.temperature or _temperature.fitted_temperature(
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight

@@ -44,11 +44,8 @@ def boundary_distances(predict: Predict, inputs: Array, labels: Array, *, budget
     All records advance together, so a call of `predict` sees many inputs at once.
 
     Args:
-        predict: the model, seen through its predicted labels.
         inputs: `(m, ...)`.
-        labels: `(m,)` true classes.
         budget: queries per record at most.
-        seed: of starting points and probes.
 
     Raises:
         ConfigError: if the budget does not reach one round.

@@ -15,7 +15,6 @@ class RoundProducts(OnePerStep):
     """Inner products of what a party sees in each round with the direction of each canary.
 
     Attributes:
-        source: the party that has this view.
         view: of what this party sees; all of it, by the party's name, if empty.
     """
 
@@ -29,11 +28,7 @@ class RoundProducts(OnePerStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossDrops(OnePerStep):
-    """How far the loss of each canary example falls in each round.
-
-    Attributes:
-        source: the party that has this view.
-    """
+    """How far the loss of each canary example falls in each round."""
 
     source: ClassVar[str]
 

@@ -48,8 +48,6 @@ def _rivals(models: TextModels, records: Records, law: tuple[int, int], count: i
 
     Args:
         law: first token and the one behind the last, each as likely.
-        count: secrets of each text.
-        seed: of the draw, which is the same for all models.
     """
     secret = records.labels >= 0
     generator = Seed(seed).child("secret ranks").numpy()
@@ -141,9 +139,6 @@ class BeamContinuations(OnePerCanary):
     """Share of a secret's tokens, from its first on without a gap, that the best of `beams` continuations has.
 
     Beam search reads the likeliest next tokens of every prefix, so it needs the model's distributions over tokens.
-
-    Attributes:
-        beams: continuations that are kept at each token.
     """
 
     beams: int = 8
@@ -205,7 +200,6 @@ class SecretRanks(OnePerCanary):
 
     Attributes:
         candidates: compared, the secret among them.
-        seed: of the draw, which is the same for all models.
     """
 
     candidates: int = 64
@@ -239,7 +233,6 @@ class ExtrapolatedExposures(OnePerCanary):
 
     Attributes:
         candidates: secrets that the law is fitted to.
-        seed: of the draw, which is the same for all models.
 
     References: Carlini et al. 2019, arXiv 1802.08232, section 4.4.
     """

@@ -28,7 +28,6 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
 
     Args:
         synthetic, training, candidates: frames with the same columns; `training` without the candidates.
-        categorical: columns of numbers that are names.
     """
     tables = read_frames(synthetic, training, candidates, categorical)
     closer = _log_nearest(tables, tables.training) - _log_nearest(tables, tables.synthetic)

@@ -21,7 +21,6 @@ def worst_case(table: Any, name: str, generator: np.random.Generator) -> tuple[A
     differ in every column.
 
     Args:
-        table: frame of the records.
         name: "mixed": two records of the table that agree in no column, and a third that takes every second value of each;
             the canary takes the other values, so it has no category of its own and shares every pair of columns with nobody.
             "repeated": a table of two records that agree in no column, and the second of them once more. "domain": the whole

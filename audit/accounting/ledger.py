@@ -33,12 +33,9 @@ class Release:
     """Something that was published about the data.
 
     Attributes:
-        when: ISO 8601 text.
-        note: a remark.
         groups: of persons with data that it used; empty for everybody's.
         spent: epsilon of everything up to and with this release, as the ledger's accountant put it when it was recorded;
             None before that.
-        source: that accountant, as it states itself.
     """
 
     name: str
@@ -60,7 +57,6 @@ class Ledger:
     """All releases about one data set, with the budget that they have to stay within.
 
     Attributes:
-        budget_epsilon: total epsilon that may be spent, at `delta`.
         accountant: name of the accountant that adds up (`audit ls accountants`); it must claim an upper bound.
         releases: in the order in which they were made; all of them count, whichever groups they used.
         limits: further budgets that releases have to stay within.

@@ -18,7 +18,6 @@ class Limit:
     """A budget beside the main one of a ledger, at its own delta, adjacency and accountant.
 
     Attributes:
-        budget_epsilon: total epsilon that may be spent, at `delta`.
         group: of persons with this budget: releases that used this group count, and those that used everybody; "" for
             everybody, if all releases count. Groups may overlap: each counts all that any of its members is part of.
     """

@@ -19,8 +19,6 @@ class PublishedTraining:
 
     Attributes:
         sigma: noise multiplier, standard deviation over clip norm.
-        rate: probability that a record takes part in a step.
-        epsilon: that is claimed at `delta`.
     """
 
     sigma: float

@@ -15,7 +15,6 @@ class Budget:
     """The error that all bounds of a report may make together.
 
     Attributes:
-        delta: of every epsilon.
         confidence: with which all bounds hold at once.
         comparisons: bounds among which the error is split.
         certificates: simulated audits behind a game's calibration certificate; 0 simulates nothing.

@@ -28,7 +28,6 @@ class KnownLaw:
     """A law of scores and what is true of it.
 
     Attributes:
-        epsilon: of one record.
         families: of trade-off curves that the law is in; None represents estimators that hold for any mechanism.
         draw: scores `(n,)` for memberships `(n,)`; of secrets `(s, k)` for the values `(s,)` that they took.
     """

@@ -76,7 +76,6 @@ class PlanRow:
         ceiling: the epsilon that perfect scores would prove.
         detectable: the smallest true epsilon at which the bound exceeds the claim with the wanted power; infinite if
             even an almost unprotected mechanism would not be caught.
-        typical: median bound at that epsilon.
         family: None, or the trade-off family inside which these figures hold.
         hours: of training on one device, or None if the cost of a model is not given.
     """

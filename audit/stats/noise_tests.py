@@ -148,7 +148,6 @@ def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | Non
     """Number of mantissa bits of the coarsest floating-point format that holds every value, or None.
 
     Args:
-        values: numbers that should be continuous.
         formats: significant bits of the formats to try (8: bfloat16, 11: float16), coarse first.
 
     >>> lattice_bits(np.float16(np.random.default_rng(0).normal(size=50)).astype(float))

@@ -47,9 +47,6 @@ def without_replacement(event: events.Event, delta: float, adjacency: Adjacency,
     """Bracket of releases on batches of fixed size, None for other events.
 
     Args:
-        event: what is released.
-        delta: of the epsilon.
-        adjacency: that of the claim.
         tolerance: relative width at which refining stops, if there is time for it.
     """
     inner, count = _equal_parts(event)

@@ -30,8 +30,6 @@ class Conclusion:
         rounding: of these, the ones that miss the truth by less than a millionth of it.
         nonsense: cases if nonsense was given a number.
         answers: cases of a bracket with a claim that says something (neither 0 nor infinite).
-        minimum: how many there have to be.
-        baseline_findings: findings that the baseline holds.
         stale: cases of the baseline that are no longer as it says.
     """
 

@@ -82,7 +82,6 @@ class Method:
         grid: of "pld" the width of its loss grid, of "prv" the error in epsilon that it is asked for; 0 for the usual one, or
             for none if a tolerance is named.
         delta_error: of "prv" with a grid, the share of delta that it is asked to be within.
-        note: how it was recognised, "" if it was named.
     """
 
     name: str

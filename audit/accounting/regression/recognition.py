@@ -36,7 +36,6 @@ class MethodReport:
         method: named, or recognised; None if neither.
         compared: answers for which the method says something.
         results: the answers that are not the method's, as findings of cases of the kind "method".
-        remark: one sentence for the reader.
     """
 
     method: Method | None

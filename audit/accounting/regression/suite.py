@@ -56,15 +56,11 @@ class Case:
 
     Attributes:
         id: short name, unique, stable over versions.
-        group: which part of the battery.
         kind: "bracket", "relation" or "refusal".
-        asks: one question, two for a relation.
         lower, upper: proven ends of the true epsilon (bracket); of claim 1 over claim 0 (relation).
         floors: proven lower ends of the claims of a relation: a relation that fails is WRONG if a claim is below its own.
         differ: whether a relation fails as well if both claims are the same, and neither 0 nor infinite.
         tolerance: relative distance above the upper end that still counts as exact.
-        reason: why the expected answer is the right one.
-        catches: the mistake that this case is there for.
         precision: relative width the bracket is computed to.
         known: subject, version and claim of released libraries that are known to fail it.
     """
@@ -155,10 +151,8 @@ class CaseAnswer:
     """What an accountant said when it was asked a case, before anyone judged it.
 
     Attributes:
-        epsilons: one a question, as far as it got.
         failure: "" if all were answered, "unsupported" if it said that it cannot, "raised" if it raised anything
             else, "late" if it gave no answer in time.
-        message: the error, in words.
         seconds: of CPU.
     """
 

@@ -25,7 +25,6 @@ class ClopperPearson:
         threshold_by: "rank" (thresholds at ranks fixed in advance, error rate split over them), "split" (chosen on
             every second row of each side, tested on the others) or "fixed" (`threshold`).
         threshold: used with "fixed"; must not come from these scores.
-        ratio: between neighbouring ranks of the family.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` for trials that are independent
         and identically distributed given membership.

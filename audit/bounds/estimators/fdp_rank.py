@@ -32,7 +32,6 @@ class FdpRank:
         statistic: "likelihood" (the members' sum of the likelihood ratios that the claimed curve gives to their ranks) or
             "auc", both with an exact null by simulating the least favourable pair; or "rank" (precedence tests at ranks
             fixed in advance), which also is used if so many scores make simulations too dear.
-        ratio: between neighbouring ranks.
 
     Guarantee: `parameter` is below the true effective noise multiplier with probability at most `1 - confidence`, for trials
         independent and identically distributed given membership and a mechanism with the trade-off curve of DP-SGD

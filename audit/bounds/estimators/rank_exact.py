@@ -25,7 +25,6 @@ class RankExact:
     Attributes:
         family: "any" bounds epsilon of (epsilon, delta)-DP for any mechanism; "gdp" bounds mu of mu-GDP and states its
             epsilon, which holds inside that family only.
-        ratio: between neighbouring ranks of the family.
 
     Guarantee: with "any", `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials
         independent and identically distributed given membership (docs/theory/independent-trials.md, "RankExact"); with "gdp",

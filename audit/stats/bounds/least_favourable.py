@@ -209,7 +209,6 @@ def rank_bound(
 
     Args:
         ranking: memberships by falling score.
-        shift: moves the members.
         scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
         guess: a parameter that is probably refuted; only speeds up the search.
 

@@ -32,7 +32,6 @@ class PlannedEvent:
 
     Attributes:
         share: of the outputs on `neighbour` (from the top) or on `data` (from the bottom) that the event holds.
-        from_top: the highest scores; else the lowest.
         promise: the goal's estimate of the epsilon that it will prove.
     """
 

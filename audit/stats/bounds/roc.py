@@ -24,7 +24,6 @@ class Band:
     Attributes:
         fpr, tpr: `(k,)` points of `curve`.
         lower, upper: `(k,)`; the population's best TPR at FPR `fpr[i]` is in `[lower[i], upper[i]]`, for all i at once.
-        method: by which the band was computed.
     """
 
     fpr: Array
@@ -40,7 +39,6 @@ class TprPoint:
 
     Attributes:
         target_fpr: the rate that was asked for.
-        tpr, realised_fpr: of the point.
         lower, upper: band on the population's TPR at FPR `target_fpr`; simultaneous over all targets.
         false_positives, true_positives: scores of either side at or above the point's threshold.
     """

@@ -33,7 +33,6 @@ class Wealth:
     """All that has to be kept to go on later; plain arrays, so that it can be stored.
 
     Attributes:
-        against: the claims.
         chance: with which each trial's coin makes it a member.
         members, nonmembers: `(attacks, seen)` scores seen so far, ascending.
         log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
@@ -94,7 +93,6 @@ def update(wealth: Wealth, scores: Array, included: Memberships) -> Wealth:
     respect to the same past is one, so many attacks cost the logarithm of their number at most, and none has to be chosen.
 
     Args:
-        wealth: after the earlier trials.
         scores: `(attacks, k)`.
         included: `(k,)` which of them are members.
     """

@@ -63,7 +63,6 @@ class Programme:
 
     Args:
         kernels: what a step may be.
-        step: width of the grid.
         start: grid index of the least `log a`.
         stop: one past that of the largest.
         sign: 1 for values that are never too small, -1 for values that are never too large.

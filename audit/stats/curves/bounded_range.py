@@ -28,7 +28,6 @@ def epsilon_bracket(epsilon: float, count: int, delta: float, *, reach: float, w
     Args:
         epsilon: of each mechanism, at its usual scale; above 0.
         count: from 1 to `MOST_STEPS`.
-        delta: in (0, 1).
         reach: an epsilon that is known to be enough.
         work: cells of the recursion that are evaluated; the width of the bracket falls with it.
 

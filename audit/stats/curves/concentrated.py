@@ -25,10 +25,6 @@ _LEAST_LOG_MASS = -700.0  # no float holds the inverse of much less
 def zcdp_epsilon_floor(rho: float, delta: float) -> float:
     """An epsilon that some rho-zCDP mechanism exceeds at `delta`; 0 if no such mechanism of two outcomes is found.
 
-    Args:
-        rho: above 0.
-        delta: in (0, 1).
-
     Guarantee: `largest_rho` of the mechanism found is at most `rho`.
 
     >>> 4.7 < zcdp_epsilon_floor(0.5, 1e-5) < 4.7284
@@ -81,11 +77,6 @@ def sampled_once_epsilon(mu: float, rate: float, delta: float) -> float:
     """Return epsilon at `delta` of a mu-GDP release that sees a record with chance `rate`; adding or removing, the worse.
 
     What both hypotheses share is taken out of either, which leaves the release itself at another delta or epsilon.
-
-    Args:
-        mu: above 0.
-        rate: strictly between 0 and 1.
-        delta: strictly between 0 and 1.
 
     References: Balle, Barthe, Gaboardi 2018, arXiv 1807.01647 (advanced joint convexity).
 

@@ -40,7 +40,6 @@ class LossGrid:
     Attributes:
         index: increasing integers; only losses with mass are listed.
         mass: P-mass of each; with `infinite` they add up to at most 1.
-        step: width of the grid.
         shift: fraction of a step that the whole grid is moved by.
     """
 

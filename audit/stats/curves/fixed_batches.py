@@ -38,10 +38,6 @@ def closer(
 
     Args:
         ends: what is known from elsewhere.
-        noise: standard deviation over the norm bound of one record.
-        rate: batch size over population.
-        steps: number of releases.
-        delta: in (0, 1).
         tolerance: relative width that is wanted; below 1e-4 the search takes minutes, else seconds at most.
     """
     low, high = ends
@@ -67,8 +63,6 @@ class BatchSetting:
     Attributes:
         noise: standard deviation over the norm bound of one record.
         rate: batch size over population, in (0, 1).
-        steps: number of releases.
-        delta: in (0, 1).
         epsilon_limit: epsilon that is not exceeded, as known from elsewhere.
         density: grid points per standard deviation of one step's loss.
         width: of a rectangle of the plane, in units of the noise.
@@ -125,7 +119,6 @@ def upper(setting: BatchSetting, *, most_cells: int, tolerance: float) -> float:
     """An epsilon that is not exceeded: each step takes the worst of triples that together dominate all there are.
 
     Args:
-        setting: what is bounded.
         most_cells: triples that are tried at most.
         tolerance: by what share of delta the steps may be dearer than with the two triples of `lower`.
     """

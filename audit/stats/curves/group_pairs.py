@@ -22,7 +22,6 @@ def subsampled_gaussian_group(
 
     Args:
         noise: standard deviation over the norm bound of one record's contribution.
-        rate: sampling probability, in (0, 1].
         size: records that change together.
         direction: "remove" (P has them) or "add".
         log_tail: logarithm of the probability beyond which either tail is not resolved.
@@ -50,7 +49,6 @@ def gaussian_mixture(
         log_weights: `(k,)`, logarithms of their probabilities.
         direction: "remove" (P is moved) or "add".
         spread: about the standard deviation of the loss.
-        log_tail: logarithm of the probability beyond which either tail is not resolved.
     """
     variance = noise * noise
     weights = log_weights - shifts**2 / (2 * variance)

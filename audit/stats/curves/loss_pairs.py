@@ -105,12 +105,7 @@ def unsampled_loss(loss: Array, rate: float) -> Array:
 
 
 def loss_std(noise: float, rate: float) -> float:
-    """Return about the standard deviation of the loss of one step of the subsampled Gaussian, without rare large losses.
-
-    Args:
-        noise: standard deviation over the norm bound of one record's contribution.
-        rate: sampling probability, in (0, 1].
-    """
+    """Return about the standard deviation of the loss of one step of the subsampled Gaussian, without rare large losses."""
     return rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
 
 
@@ -198,7 +193,6 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
     Args:
         scale: scale of the noise over the bound on one record's contribution.
         rate: sampling probability, in (0, 1]; replacing a record is covered for rate 1 only.
-        direction: as for `subsampled_gaussian`.
         log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
 
     References: Zhu, Dong, Wang 2022, arXiv 2106.08567.
@@ -247,7 +241,6 @@ def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> LossPai
 
     Args:
         losses: of each outcome; an infinite loss is allowed.
-        masses: P-mass of each outcome.
     """
     nowhere = lambda x: np.full_like(x, np.nan)  # noqa: E731
     finite = [abs(l) for l in losses if math.isfinite(l)]

@@ -139,8 +139,6 @@ def without_replacement_bracket(
     Args:
         noise_multiplier: standard deviation over the norm bound of one record (a replacement moves the sum by twice that).
         sample_rate: batch size over population.
-        steps: number of releases; at least 1.
-        delta: in (0, 1).
         density: grid points per standard deviation of one step's loss.
 
     Guarantee:
@@ -192,8 +190,6 @@ def subsampled_gaussian_epsilon(
     Args:
         noise_multiplier: noise standard deviation over the norm bound of one record; infinite epsilon at 0.
         sample_rate: probability that a record takes part in a step.
-        steps: number of releases.
-        delta: in (0, 1).
         side: which bound; the two are about `0.1 / density^2` apart, relatively.
         direction: "remove", "add" or "replace"; None for the worse of the first two.
         density: grid points per standard deviation of one step's loss.
@@ -241,9 +237,6 @@ def subsampled_gaussian_losses(
     A pair that dominates the mechanism's: any test between the two hypotheses is at least as powerful on it.
 
     Args:
-        noise_multiplier: noise standard deviation over the norm bound of one record; above 0.
-        sample_rate: probability that a record takes part in a step; above 0.
-        steps: number of releases; at least 1.
         grid: width of the loss grid; 0 for a 32nd of the standard deviation of one step's loss.
         direction: "remove": the member's data set samples the record, the non-member's does not have it.
 

@@ -43,7 +43,6 @@ def random_allocation(
 
     Args:
         noise: standard deviation over the norm bound of one record.
-        steps: at least 2.
         direction: "remove" (P has the record) or "add".
         side: "above" dominates, "below" is dominated.
         resolution: probability that the bound on round-off has to stay below.

@@ -44,9 +44,6 @@ def above(gram: Gram, rate: float, *, step: float, tail: float, width: float) ->
     """Losses on a grid that dominate those of the triple.
 
     Args:
-        gram: of the triple.
-        rate: q, in (0, 1).
-        step: width of the grid of losses.
         tail: mass up to which the ends of the losses are not resolved.
         width: of a rectangle, in units of the noise.
     """

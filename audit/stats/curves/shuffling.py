@@ -29,7 +29,6 @@ def clones(epsilon: float, records: int, own: float, clone_chance: float, side: 
     """Return a pair on one side of that of the counts above; `MemoryError` for more than a hundred million outcomes.
 
     Args:
-        epsilon: of the randomiser; above 0.
         records: answers that are shuffled together.
         own: p, at most `1 / (1 + exp(epsilon))`.
         clone_chance: q, at most 1/2.

@@ -71,11 +71,7 @@ def comparison(
     """The features of `learned_log_odds`, `(rows, features)`: of `pairs` to learn from, and of parts of the target's records.
 
     Args:
-        target_values: confidence under the target, `(m,)`.
-        reference_values: under the references, `(k, m)`.
-        included: `(k, m)` bool.
         pairs: number of references and positions of records, as `reference_fit.training_pairs` gives them.
-        log_p_at: as `learned_log_odds` takes it.
     """
     models, columns = pairs
     subset, coins = reference_values[:, columns], included[:, columns]
@@ -151,7 +147,6 @@ def signal_log_odds(
         target_values: signals under the target, `(signals, m)`.
         reference_values: under the references, `(k, signals, m)`.
         included: `(k, m)` bool.
-        rows: about how many (reference, record) pairs to train on, as `learned_log_odds` takes them.
         squares: take all products of a signal's features; nine columns a signal in place of four.
     """
     models, columns = reference_fit.training_pairs(included, rows)

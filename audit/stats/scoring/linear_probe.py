@@ -14,7 +14,6 @@ def fit(inputs: Array, labels: Array, classes: int, ridge: float = 1e-2) -> Arra
     Args:
         inputs: `(n, features)`.
         labels: `(n,)` from 0.
-        classes: number of classes.
         ridge: penalty on squared weights, relative to the features' mean square.
 
     >>> weights = fit(np.array([[0.0], [1.0]]), np.array([0, 1]), 2)

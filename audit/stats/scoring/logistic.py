@@ -23,7 +23,6 @@ class LogisticFit:
     Attributes:
         mean, scale: `(f,)` of the training features.
         weights: `(f,)` on standardised features.
-        intercept: log odds at the mean.
     """
 
     mean: Array

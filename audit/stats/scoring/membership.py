@@ -32,9 +32,6 @@ def likelihood_ratio(
     """Log-likelihood ratio of `target_values` under models with and without each record: one normal (or Student-t) law a side.
 
     Args:
-        target_values: signal of the target, `(m,)`.
-        reference_values: signal of the references, `(k, m)`.
-        included: `(k, m)` bool.
         variance: one of `VARIANCES` (see `spread`).
         prior_strength: for "shrunk".
         shrink_shift: means from `reference_fit.with_shrunk_shift`.

@@ -22,7 +22,6 @@ def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -
     Args:
         inputs: `(m, ...)` real numbers; read in parts.
         labels: `(m,)`.
-        count: of near records.
         candidates: records among which they are looked for, evenly spread; the cost is `m * candidates * features`.
 
     >>> positions, weights, same = near_weights(np.array([[2.0], [1.0], [-3.0]]), np.array([0, 1, 1]), count=1, candidates=10)
@@ -77,7 +76,6 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
         target_values: `(signals, m)`: the record's confidence, and weighted sums of the confidences in near records.
         reference_values: `(k, signals, m)`, `k` at least 3.
         included: `(k, m)` bool.
-        rows: about how many (reference, record) pairs to train on, as `learned_log_odds` takes them.
     """
     models, columns = pairs = reference_fit.training_pairs(included, rows)
     own = np.ascontiguousarray(reference_values[:, 0])

@@ -72,10 +72,7 @@ def leave_one_out(
     in `sides`; `fixed_std` and the shift used for filling are those of all models.
 
     Args:
-        values: signals `(k, m)`.
-        included: memberships `(k, m)`.
         models: of the first so many models; all by default.
-        everyone: what `sides` gives for them, if it is at hand.
     """
     values = np.asarray(values, dtype=np.float64)
     included = memberships(included)

@@ -117,8 +117,6 @@ class Search:
     """What a search did.
 
     Attributes:
-        questions: how many were asked, by stratum.
-        refusals: strata that the accountant does not cover.
         crashes: the first error of each stratum that had one.
     """
 

@@ -33,7 +33,6 @@ class QuestionPair:
 
     Attributes:
         low, high: ends of the second claim over the first.
-        relation: in words.
         differ: whether equal claims break it.
     """
 
