@@ -21,7 +21,7 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
         UnequalNoiseError: what is released has noise of another law.
         ValueError: one block of releases that share draws is too large.
     """
-    first_rows, two = (_stack([release.rows for release in run.releases]) for run in (first, second))
+    first_rows, two = (stack_rows([release.rows for release in run.releases]) for run in (first, second))
     if first_rows.value.shape != two.value.shape:
         raise UnequalNoiseError("the runs release different numbers of values")
     if change := find_change((first_rows.index, first_rows.weight), (two.index, two.weight)):
@@ -38,7 +38,7 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
     return blockwise_mu(first_rows.index, first_rows.weight, movement, size)
 
 
-def _stack(parts: Sequence[NoiseRows]) -> NoiseRows:
+def stack_rows(parts: Sequence[NoiseRows]) -> NoiseRows:
     width = max((part.index.shape[-1] for part in parts), default=1)
 
     def fill(array: Any) -> Any:

@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _TOLERANCE = 1e-6  # of numbers in single precision
 _MOST_ROWS = 6000  # of one block: its pseudoinverse takes memory and time by the square and the cube
+_MOST_SHARED = 2000  # rows that share draws and are whitened together
+_LEAST_ENERGY = 1e-6  # of a direction's noise, of its rows': below it, whitening makes rounding large
 
 
 def blockwise_mu(index: Integers, weight: Array, moved: Array, size: Array | float = 0.0) -> float:
@@ -41,6 +43,42 @@ def find_change(first: tuple[Integers, Array], second: tuple[Integers, Array]) -
     gap = abs(covariances[0] - covariances[1])
     changes = gap.nnz and gap.max() > _TOLERANCE * abs(covariances[0]).max()
     return "the covariance of what is released changes" if changes else ""
+
+
+class Whitening:
+    """The map of v + A z to v' + z', with z' standard normal: mu is then the length by which v' moves.
+
+    Rows that share no draw are divided by their deviation; the others are turned to the principal axes of their noise.
+    """
+
+    def __init__(self, index: Integers, weight: Array) -> None:
+        """Prepare the map of A, given by rows as above.
+
+        Raises:
+            ValueError: too many rows share draws, or a direction has next to no noise beside others.
+        """
+        matrix = _matrix(index, weight).tocsr()
+        self._deviation = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        common = np.flatnonzero(np.bincount(matrix.tocoo().col, minlength=matrix.shape[1]) > 1)
+        self._shared = np.flatnonzero(np.asarray(abs(matrix[:, common]).sum(axis=1)).ravel())
+        if len(self._shared) > _MOST_SHARED:
+            raise ValueError(f"{len(self._shared)} released numbers share draws of noise; at most {_MOST_SHARED} are whitened")
+        dense = matrix[self._shared].toarray() / self._deviation[self._shared, None]
+        scales, axes = np.linalg.eigh(dense @ dense.T)
+        if scales.min(initial=1.0) < _LEAST_ENERGY:
+            raise ValueError("in a direction of released numbers there is next to no noise")
+        self._turn = (axes / np.sqrt(scales)).T
+
+    @property
+    def deviations(self) -> Array | None:
+        """The deviation of each row; None if rows share draws."""
+        return None if len(self._shared) else self._deviation
+
+    def whiten(self, values: Array) -> Array:
+        """Return v' of v, `(m,)`."""
+        units: Array = values / self._deviation
+        units[self._shared] = self._turn @ units[self._shared]
+        return units
 
 
 def _matrix(index: Integers, weight: Array) -> coo_array:

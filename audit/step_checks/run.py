@@ -11,13 +11,14 @@ import numpy as np
 
 from audit.step_checks.batches import check_batch, rows
 from audit.step_checks.findings import Finding, PropertyStatus, StepReport, all_findings, failure, note
+from audit.step_checks.probes.sensitivity import SMALLEST_CLIP
 from audit.step_checks.replayed import replay_findings
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
 PROBES = "audit.step_checks.probes"
 LEAST_RECORDS = 8
-PROPORTION = 1e-4  # 1 less the cosine of two vectors that half precision rounds
+PROPORTION = 1e-4  # 1 less the cosine of two vectors that half precision rounds, or two lengths
 SUM_CHECKS = ("clip.", "noise.", "sum.")  # checks about the noisy sum; the others are about the whole step
 
 
@@ -175,7 +176,7 @@ def _less_noise(step: Step, claimed: Setting) -> Iterator[Finding]:
 
 
 def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes: Sequence[str]) -> tuple[Finding, ...]:
-    """Return the findings on the sum inside a step that works on it after the noise, or those that there are.
+    """Return the findings on the sum inside a step, in units of its noise, or those that there are.
 
     Probes that accuse what is returned are asked again about the sum if every one of their calls is a function of it.
     """
@@ -183,16 +184,20 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
 
     if isinstance(bench.step, RescaledStep):
         return findings
-    step = NoisySumStep(step=bench.step, reference=rows(bench.sample, slice(0, 8)), claimed=bench.claimed, seed=bench.seed)
+    sizes = [value.size for value in bench.release(bench.of_size(1), bench.claimed).values()]
+    reference = rows(bench.sample, slice(0, 8))
+    step = NoisySumStep(step=bench.step, reference=reference, claimed=bench.claimed, seed=bench.seed, sizes=sizes)
     inner = replace(bench, step=step)
     try:
         inner.empty_error  # noqa: B018  most sums that are not followed have no noise here, and the probes take seconds
+        if not step.is_even() and not _clips_in_units_of_noise(inner):
+            return findings
         sums, _ = all_findings(PROBES, inner, probes)
     except NotFollowedError:
         return findings
     text = (
         "What is returned is a function of a sum with noise, in every call equal to the last bit given that sum: "
-        f"{', '.join(SUM_CHECKS)} are about the sum"
+        f"{', '.join(SUM_CHECKS)} are about the sum, in units of its own noise"
     )
     # a sum is read in double precision: how its noise was drawn shows in what is returned, if that is the sum
     outer = {"noise.resolution"} if _are_in_proportion(bench, inner) else set()
@@ -200,6 +205,19 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
     kept = [finding for finding in findings if finding.check in outer or not finding.check.startswith(SUM_CHECKS)]
     about_sums = [finding for finding in sums if finding.check.startswith(SUM_CHECKS) and finding.check not in outer]
     return (*about_sums, *kept, note("step.processing", text))
+
+
+def _clips_in_units_of_noise(inner: StepUnderTest) -> bool:
+    """True if all clipped records are equally long in units of the noise, whatever the directions of their gradients.
+
+    Noise that is uneven within a tensor hides a record only so: few records have gradients where it is least.
+    """
+    if not inner.adjusts("clip_norm"):
+        return False
+    setting = inner.quiet(clip=SMALLEST_CLIP * inner.natural_norms[0])
+    records = [*inner.records.values(), *(rows(inner.sample, [i]) for i in range(LEAST_RECORDS))]
+    lengths = [length for record in records if (length := inner.single(record, setting)) > 0]
+    return max(lengths) <= min(lengths) * (1 + PROPORTION)
 
 
 def _are_in_proportion(bench: StepUnderTest, inner: StepUnderTest) -> bool:

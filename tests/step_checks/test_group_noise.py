@@ -66,8 +66,9 @@ def test_noise_in_proportion_to_what_each_group_moves_passes() -> None:
 
 
 @pytest.mark.slow
-def test_without_its_claim_the_same_step_is_accused() -> None:
-    assert "noise.variance" in failures(check(RIGHT, None))
+def test_without_a_claim_of_deviations_replay_finds_them() -> None:
+    assert not failures(check(RIGHT, None))
+    assert {"replay.loss", "noise.variance"} <= failures(check(SHARES, None))
 
 
 @pytest.mark.slow

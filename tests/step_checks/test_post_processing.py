@@ -68,7 +68,11 @@ def read(step: Any) -> dict[str, Any]:
     """Return the noisy sum of five records, by the noise of eight."""
     arrays = sample()
     inner = NoisySumStep(
-        step=FunctionStep(function=step, params=PARAMETERS), reference=tuple(a[:8] for a in arrays), claimed=CLAIM, seed=0
+        step=FunctionStep(function=step, params=PARAMETERS),
+        reference=tuple(a[:8] for a in arrays),
+        claimed=CLAIM,
+        seed=0,
+        sizes=[12, 3],
     )
     return inner.release(tuple(array[:5] for array in arrays), CLAIM, 3)
 
