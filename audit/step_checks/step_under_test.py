@@ -32,6 +32,7 @@ class StepUnderTest:
         sample: at least eight ordinary records.
         claimed: the setting with the claimed accounting.
         seed: of every call that does not say otherwise.
+        feeds_error_back: whether an empty batch releases what clipping cut off earlier records; asked before any is infinite.
     """
 
     step: Step
@@ -39,6 +40,7 @@ class StepUnderTest:
     claimed: Setting
     seed: int = 0
     calls: int = field(default=0, init=False)
+    feeds_error_back: bool = field(default=False, init=False)
     _constants: dict[tuple[float, float], Tensors] = field(default_factory=dict, init=False)
 
     def adjusts(self, name: str) -> bool:
@@ -101,7 +103,24 @@ class StepUnderTest:
             self._call(batch, self.quiet(), self.seed)
             after.append(self._call(self.empty, self.quiet(), self.seed))
         size, apart = norm(after[0]), distance(*after)
-        return size if size < math.inf and apart <= SLACK * min(size, self.claimed.clip_norm) else 0.0
+        if size < math.inf and apart <= SLACK * min(size, self.claimed.clip_norm):
+            return size
+        self.feeds_error_back = apart < math.inf and self._remembers_what_was_clipped()
+        return 0.0
+
+    def _remembers_what_was_clipped(self) -> bool:
+        """Return whether nothing is left of records that no clip reached, and something of those that one did."""
+        if not self.adjusts("clip_norm"):
+            return False
+        batch, quiet = rows(self.sample, slice(0, 5)), self.quiet()
+        unclipped = replace(quiet, clip_norm=NEVER * quiet.clip_norm)
+        self._call(self.empty, unclipped, self.seed)  # which pays out what was kept before
+        size = norm(self._call(batch, unclipped, self.seed))
+        left = [norm(self._call(self.empty, unclipped, self.seed))]
+        for _ in range(2):
+            self._call(batch, replace(quiet, clip_norm=max(size / 20, SLACK * quiet.clip_norm)), self.seed)
+        left.append(norm(self._call(self.empty, unclipped, self.seed)))
+        return left[0] < SLACK * size < left[1] < math.inf
 
     def difference(self, first: Batch, second: Batch, setting: Setting) -> float:
         """Return the l2 distance of the releases for two batches; infinite if one of them is not finite."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, note, pass_finding
-from audit.step_checks.step_under_test import NEVER, SLACK, StepUnderTest
+from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
 
@@ -79,21 +79,9 @@ def _empty(bench: StepUnderTest) -> Finding:
 def _memory(bench: StepUnderTest) -> str:
     """Return what the step remembers: an average holds all earlier records, an error that is fed back only what was clipped."""
     fed_back = "what clipping cut off earlier records is added to later sums (error feedback), so one record moves several"
-    if bench.adjusts("clip_norm") and _is_error(bench):
+    if bench.feeds_error_back:
         return fed_back
     return "earlier records are in it, as in an average or a momentum of gradients before the noise"
-
-
-def _is_error(bench: StepUnderTest) -> bool:
-    """True if nothing is left of records that no clip reached, and something of those that one did."""
-    batch, unclipped = rows(bench.sample, slice(0, 5)), bench.quiet(clip=NEVER * bench.natural_norms[-1])
-    bench.release(bench.empty, unclipped)  # which pays out what was kept before
-    size = norm(bench.release(batch, unclipped))
-    left = [norm(bench.release(bench.empty, unclipped))]
-    for _ in range(2):
-        bench.release(batch, bench.quiet(clip=size / 20))
-    left.append(norm(bench.release(bench.empty, unclipped)))
-    return left[0] < SLACK * size < left[1]
 
 
 @dataclass(frozen=True, slots=True)
