@@ -190,7 +190,7 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
     inner = replace(bench, step=step)
     try:
         inner.empty_error  # noqa: B018  most sums that are not followed have no noise here, and the probes take seconds
-        if not step.is_even() and not _clips_in_units_of_noise(inner):
+        if not step.is_even() and not _clips_by_its_noise(inner):
             return findings
         sums, _ = all_findings(PROBES, inner, probes)
     except NotFollowedError:
@@ -207,7 +207,7 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
     return (*about_sums, *kept, note("step.processing", text))
 
 
-def _clips_in_units_of_noise(inner: StepUnderTest) -> bool:
+def _clips_by_its_noise(inner: StepUnderTest) -> bool:
     """True if all clipped records are equally long in units of the noise, whatever the directions of their gradients.
 
     Noise that is uneven within a tensor hides a record only so: few records have gradients where it is least.
