@@ -225,7 +225,7 @@ def by_canaries(values: np.ndarray, included: np.ndarray, truth: float, index: i
     scores = answer_canaries(np.array([canary.included for canary in canaries]), truth, rng)
     settings = audit.Settings(delta=DELTA, certificates=0, seed=index, claim_epsilon=truth)
     coins = canary_scores.CoinKnowledge(commitment="opened")
-    report = canary_scores.inspect_canaries(scores, canaries, coins, settings, name="canaries")
+    report = canary_scores.examine_canaries(scores, canaries, coins, settings, name="canaries").report
     return report.outcome is Outcome.VIOLATED
 
 

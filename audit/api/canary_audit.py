@@ -200,9 +200,9 @@ class CanaryAudit:
         scoring_note = (
             "Scores: log-probability of a secret after the training minus before it, in the context that it was planted in."
         )
-        return canary_scores.inspect_canaries(
-            last - callback.before, self._canaries, coins, case, name="canaries", remarks=(scoring_note, *callback.remarks)
-        )
+        remarks = (scoring_note, *callback.remarks)
+        values = last - callback.before
+        return canary_scores.examine_canaries(values, self._canaries, coins, case, name="canaries", remarks=remarks).report
 
 
 def _has_template(template_owner: Any) -> bool:

@@ -21,7 +21,7 @@ from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
 from audit.endpoint.token_scores import ask
-from audit.experiment.external.canary_scores import CoinKnowledge, inspect_canaries
+from audit.experiment.external.canary_scores import CoinKnowledge, examine_canaries
 from audit.experiment.external.inspection import Settings
 from tests.endpoint.stub import Stub, TinyModel, served
 
@@ -466,10 +466,10 @@ def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
     canaries = canary_law.make_law("digits", 60, canary_files.PLAIN, 20).draw(Seed(4))
     values = np.where([canary.decoy for canary in canaries], 0.0, 5.0) + np.random.default_rng(0).normal(size=80)
     coins, settings = CoinKnowledge(commitment="0" * 64), Settings(certificates=0)
-    report = inspect_canaries(values, canaries, coins, settings, name="canaries")
+    report = examine_canaries(values, canaries, coins, settings, name="canaries").report
     assert report.outcome is not None and report.outcome.name == "INVALID"
     honest = np.where([canary.included for canary in canaries], 5.0, 0.0) + np.random.default_rng(0).normal(size=80)
-    report = inspect_canaries(honest, canaries, coins, settings, name="canaries")
+    report = examine_canaries(honest, canaries, coins, settings, name="canaries").report
     assert report.mechanisms[0].bounds[0].epsilon > 2 and report.outcome is None
 
 

@@ -14,7 +14,7 @@ from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.endpoint import canary_files, canary_law
 from audit.endpoint.canary_files import TextCanary
-from audit.experiment.external.canary_scores import CoinKnowledge, inspect_canaries
+from audit.experiment.external.canary_scores import CoinKnowledge, examine_canaries
 from audit.experiment.external.inspection import Settings
 
 COUNT = 120
@@ -24,7 +24,7 @@ COINS = np.array([canary.included for canary in CANARIES])
 
 def inspect(values: Any, canaries: list[TextCanary] = CANARIES) -> AuditReport:
     settings = Settings(certificates=0, claim_epsilon=1.0)
-    return inspect_canaries(values, canaries, CoinKnowledge(declared=True), settings, name="canaries")
+    return examine_canaries(values, canaries, CoinKnowledge(declared=True), settings, name="canaries").report
 
 
 def learn_by_heart(planted: Array, seed: int = 0) -> Array:

@@ -16,7 +16,7 @@ from audit.core.game import Inclusion
 from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.external.inspection import Settings, draw_coins, inspect, inspect_outputs, inspect_scores, record_name
+from audit.experiment.external.inspection import Settings, draw_coins, examine_outputs, inspect, inspect_scores, record_name
 
 CLASSES = 4
 
@@ -357,7 +357,7 @@ def test_equal_rankings_are_shown_once_and_other_attacks_are_run():
 def test_losses_alone_are_enough():
     included = np.arange(200) % 2 == 0
     losses = np.random.default_rng(0).exponential(size=200) + ~included
-    report = inspect_outputs(View.of(losses=losses), included, source=("p.csv", "ab"))
+    report = examine_outputs(View.of(losses=losses), included, source=("p.csv", "ab")).report
     assert attack(report).auc > 0.7
     assert check(report, "blind").status is Status.GAP
     assert report.data.name == "p.csv"
@@ -463,7 +463,7 @@ def test_bad_settings(options, message):
 def test_presence_in_a_training_tests_claims_about_presence_alone(adjacency):
     values, coins = leaky(60, 1)
     with pytest.raises(ConfigError, match="was in or out of this model's training"):
-        inspect_outputs(View.of(losses=-values), coins, Settings(claim_epsilon=1.0, adjacency=adjacency, coins=coins))
+        examine_outputs(View.of(losses=-values), coins, Settings(claim_epsilon=1.0, adjacency=adjacency, coins=coins))
 
 
 def test_attacks_that_a_trained_model_cannot_serve():

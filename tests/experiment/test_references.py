@@ -18,7 +18,7 @@ from audit.core.game_results import GameResult
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.external.inspection import References, Settings, draw_coins, examine_outputs, inspect, inspect_outputs
+from audit.experiment.external.inspection import References, Settings, draw_coins, examine_outputs, inspect
 from audit.stats.scoring import membership, signals
 
 N, MODELS, CLASSES = 240, 12, 3
@@ -42,7 +42,7 @@ def inspected(settings: Settings | None = None, **provided: Any) -> AuditReport:
     labels, included, logits = drawn()
     references = References(included=included[1:], **(provided or {"logits": logits[1:]}))
     view = View.of(labels=labels, logits=logits[0])
-    return inspect_outputs(view, included[0], settings or Settings(certificates=0), references=references)
+    return examine_outputs(view, included[0], settings or Settings(certificates=0), references=references).report
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_references_that_follow_the_coins_of_the_target_prove_nothing(design: st
         included[3] = included[0] ^ ("complement" in design)
     view, references = forgetful(included)
     settings = Settings(coins=included[0], certificates=0, proven_by=("lira",), scorers=("lira",), claim_epsilon=0.1)
-    report = inspect_outputs(view, included[0], settings, index=np.arange(400), references=references)
+    report = examine_outputs(view, included[0], settings, index=np.arange(400), references=references).report
     (attack,) = the_game(report).attacks
     assert not attack.bounds and 0 <= attack.auc <= 1
     assert report.outcome is Outcome.INVALID and "follow the target's coins" in report.mechanisms[0].verdicts[0].reason
@@ -112,7 +112,7 @@ def test_references_with_coins_of_their_own_are_believed() -> None:
     included = random.random((8, 400)) < 0.5
     view, references = forgetful(included)
     settings = Settings(coins=included[0], certificates=0, proven_by=("lira",), scorers=("lira",))
-    report = inspect_outputs(view, included[0], settings, index=np.arange(400), references=references)
+    report = examine_outputs(view, included[0], settings, index=np.arange(400), references=references).report
     assert the_game(report).attacks[0].bounds[0].epsilon == 0
     assert "do not follow" in next(check.value for check in report.mechanisms[0].checks if check.code == "references")
 
@@ -122,7 +122,7 @@ def test_losses_alone_serve_what_losses_can() -> None:
     labels, included, logits = drawn()
     losses = signals.cross_entropy(logits, labels)
     references = References(included=included[1:], losses=losses[1:])
-    report = inspect_outputs(View.of(losses=losses[0]), included[0], Settings(certificates=0), references=references)
+    report = examine_outputs(View.of(losses=losses[0]), included[0], Settings(certificates=0), references=references).report
     names = {attack.scorer for attack in the_game(report).attacks}
     assert {"lira", "auto"} <= names and not {"entropy", "shadow_classifier"} & names
 
@@ -167,9 +167,9 @@ def test_references_of_other_records_or_outputs_are_refused() -> None:
     labels, included, logits = drawn()
     view = View.of(labels=labels, logits=logits[0])
     with pytest.raises(DataError, match=f"a column for {N - 1} records but {N}"):
-        inspect_outputs(view, included[0], references=References(included=included[1:, 1:], logits=logits[1:, 1:]))
+        examine_outputs(view, included[0], references=References(included=included[1:, 1:], logits=logits[1:, 1:]))
     with pytest.raises(DataError, match="expected the same of both"):
-        inspect_outputs(view, included[0], references=References(included=included[1:], logits=logits[1:, :, :2]))
+        examine_outputs(view, included[0], references=References(included=included[1:], logits=logits[1:, :, :2]))
     with pytest.raises(DataError, match="expected true or false"):
         References(included=np.full((2, N), 0.5), losses=np.zeros((2, N)))
 
@@ -277,7 +277,7 @@ def test_an_attack_that_no_brought_model_can_serve_is_not_helped_by_references()
     labels, included, logits = drawn()
     with pytest.raises(ConfigError, match=r"needs \d reference models and 0 were given; give \d references or more"):
         settings = Settings(scorers=("loss", "learned_combination"), certificates=0)
-        inspect_outputs(View.of(labels=labels, logits=logits[0]), included[0], settings)
+        examine_outputs(View.of(labels=labels, logits=logits[0]), included[0], settings)
 
 
 def test_an_attack_that_ranks_as_another_names_that() -> None:

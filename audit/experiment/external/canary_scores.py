@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.game import Game, Inclusion
 from audit.core.phrases import phrase
-from audit.core.results import AuditReport, Check, Status
+from audit.core.results import Check, Status
 from audit.endpoint.canary_files import TextCanary
 from audit.experiment.external.scores import DECLARATION, ScoredReport, ScoreOrigin, judge_scores
 from audit.experiment.games.settings import Settings
@@ -75,11 +74,6 @@ class CoinKnowledge:
             value = "no commitment, and nobody states that there were coins: no epsilon follows"
         status = Status.CHECKED if self.commitment else Status.DECLARED if self.declared else Status.GAP
         return Check(code="game" if self.declared and not self.commitment else "coins", item=item, value=value, status=status)
-
-
-def inspect_canaries(*scores_and_canaries: Any, **terms: Any) -> AuditReport:
-    """Return the report of `examine_canaries` alone."""
-    return examine_canaries(*scores_and_canaries, **terms).report
 
 
 def examine_canaries(
@@ -197,6 +191,5 @@ def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]
     text = f"{int(is_decoy.sum())} decoys beside {int((is_out & ~is_decoy).sum())} left out: p = {chance:.2g}"
     is_failure = chance < DECOY_LEVEL
     check = Check(code="decoys", item="Decoys", value=text, status=Status.FAILED if is_failure else Status.CHECKED)
-    return (
-        check,
-    ), "canaries that coins left out are not scored like decoys: the coins are others than those planted" * is_failure
+    doubt = "canaries that coins left out are not scored like decoys: the coins are others than those planted"
+    return (check,), doubt * is_failure

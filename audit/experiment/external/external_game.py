@@ -40,7 +40,10 @@ def external_game(
     for name, scorer in external_scorers(settings).items():
         reason = unserved_reason(scorer, models, signals)
         if reason and (settings.scorers is not None or name in provers):
-            raise ConfigError(f"scorer '{name}' {reason}; {_advice(scorer, signals)}")
+            advice = "references do not change that: let `audit run` train the models, or use loss"
+            if scorer.needs.of(signals) is not None:
+                advice = f"give {scorer.needs.references} references or more, or use loss"
+            raise ConfigError(f"scorer '{name}' {reason}; {advice}")
         if by_coins and name in provers and NonmemberMedians.key in scorer.needs.keys:
             raise ConfigError(
                 f"scorer '{name}' knows which other records are nonmembers, that is, their coins, so no epsilon follows from "
@@ -79,10 +82,3 @@ def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:
     signals = ", ".join(sorted(signal.key for signal in scorer.needs.signals))
     sources = ", ".join(sorted(scorer.needs.sources - names))
     return f"reads {signals} and so needs {sources}; recorded answers of models show {', '.join(sorted(names))} alone"
-
-
-def _advice(scorer: Attack, names: Set[str]) -> str:
-    """Advice if an attack cannot be run on models that were brought."""
-    if scorer.needs.of(names) is not None:
-        return f"give {scorer.needs.references} references or more, or use loss"
-    return "references do not change that: let `audit run` train the models, or use loss"

@@ -54,7 +54,6 @@ __all__ = [
     "examine",
     "examine_outputs",
     "inspect",
-    "inspect_outputs",
     "inspect_scores",
     "record_name",
 ]
@@ -110,10 +109,8 @@ def examine(
     by_coins = membership_check[1]
     input_reading = None if target is None else find_input_reading(target, evidence, answers, names)
     reference_models = _references(references, evidence, full, settings, by_coins=by_coins, names=names)
-    case = _case(answers, evidence, references, reference_models, names)
-    trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=(*case.remarks, *notes), trainer=trainer)
-    return inspect_case(replace(case, input_reading=input_reading), settings)
+    case = _case(answers, evidence, references, reference_models, membership_check, names=names)
+    return inspect_case(replace(case, remarks=(*case.remarks, *notes), input_reading=input_reading), settings)
 
 
 def _target_answers(
@@ -187,18 +184,9 @@ def examine_outputs(
     answers = Answers(**values, labels=None if view.labels is None else evidence.labels)
     if form == "logits" and view.labels is not None:
         answers = read_outputs(answers.values, evidence.labels)  # what a file calls logits may be something else
-    by_coins = membership_check[1]
-    reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
-    case = _case(answers, evidence, references, reference_models)
-    trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    all_remarks = (*case.remarks, *remarks, *answers.remarks)
-    case = replace(case, membership=membership_check[0], by_coins=by_coins, remarks=all_remarks, trainer=trainer)
-    return inspect_case(case, settings)
-
-
-def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
-    """The report of `examine_outputs`, which says what can be given in `settings_of_case`."""
-    return examine_outputs(view, included, settings, **settings_of_case).report
+    reference_models = _references(references, evidence, size, settings, by_coins=membership_check[1])
+    case = _case(answers, evidence, references, reference_models, membership_check)
+    return inspect_case(replace(case, remarks=(*case.remarks, *remarks, *answers.remarks)), settings)
 
 
 def _membership(settings: Settings, evidence: MemberEvidence) -> tuple[Check, bool]:
@@ -256,6 +244,8 @@ def _case(
     evidence: MemberEvidence,
     source: References | ReferenceTraining | None,
     references: References | None,
+    membership_check: tuple[Check, bool],
+    *,
     names: Array | None = None,
 ) -> InspectedCase:
     """The models, the target first; `source` says where the references, in the order of the records, come from."""
@@ -273,5 +263,14 @@ def _case(
     if labels is not None:
         evidence = replace(evidence, labels=labels)
     classes = labels.astype(np.int64) if labels is not None and labels.ndim == 1 and models.logits is not None else None
-    asked = (question,) if question else ()
-    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes, answers=answers, remarks=asked)
+    return InspectedCase(
+        models=models,
+        included=included,
+        evidence=evidence,
+        labels=classes,
+        membership=membership_check[0],
+        by_coins=membership_check[1],
+        remarks=(question,) if question else (),
+        trainer=source.name if isinstance(source, ReferenceTraining) else "",
+        answers=answers,
+    )

@@ -98,13 +98,9 @@ def align_columns(outputs: Array, model_names: Array | None, names: Array | None
 
     A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
     """
-    if (
-        model_names is None
-        or names is None
-        or outputs.ndim != 2
-        or outputs.shape[1] != len(model_names)
-        or np.array_equal(model_names, names)
-    ):
+    if model_names is None or names is None or np.array_equal(model_names, names):
+        return outputs
+    if outputs.ndim != 2 or outputs.shape[1] != len(model_names):
         return outputs
     columns = _find_columns(as_whole(model_names), names)
     is_share = find_total(outputs) is not None
@@ -169,11 +165,7 @@ def _read_places(outputs: Array, labels: Array) -> Array:
                 "expected the scores that they were chosen by, (n, classes, height, width), before argmax"
             )
         return labels.astype(np.float64)
-    return set_aside(labels, _count_classes(outputs, labels))
-
-
-def _count_classes(outputs: Array, labels: Array) -> int:
-    return int(outputs.shape[1] if outputs.shape[2:] == labels.shape[1:] else outputs.shape[-1])
+    return set_aside(labels, int(outputs.shape[1] if outputs.shape[2:] == labels.shape[1:] else outputs.shape[-1]))
 
 
 def _read_numbers(outputs: Array, labels: Array) -> Array:

@@ -160,7 +160,8 @@ def _read(outputs: Array, labels: Array) -> Answers:
         return _regression(outputs, labels)
     has_yes_or_no = labels.ndim > 2 and labels.size == outputs.size and np.isin(labels, (0, 1)).all()
     if labels.ndim >= 2 and outputs.ndim == labels.ndim + 1 and not has_yes_or_no:
-        return _place_losses(outputs, labels)
+        losses, hits, remarks = score_places(outputs, labels)  # a class for each token or pixel
+        return Answers(losses=losses, remarks=(_TOKENS if labels.ndim == 2 else _MASKS, *remarks), hits=hits)
     if labels.ndim >= 2:
         return _several_labels(outputs, labels)
     if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1):
@@ -179,16 +180,13 @@ def demand_numbers(outputs: Array, labels: Array) -> Array:
     """Return outputs, or raise `DataError` unless they are numbers for these records."""
     fits = outputs.ndim in range(1, 6) and len(outputs) == len(labels) and outputs.size and outputs.dtype.kind in "fiu"
     if not fits:
+        is_second = outputs.ndim > 1 and outputs.shape[1] == len(labels)
+        advice = "; its records are the second axis, so give a function: lambda x: model(x).swapaxes(0, 1)" * is_second
         raise DataError(
             f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records; expected logits or "
-            f"probabilities, ({len(labels)}, classes), or one number a record{_suggest_swap(outputs, labels)}"
+            f"probabilities, ({len(labels)}, classes), or one number a record{advice}"
         )
     return outputs
-
-
-def _suggest_swap(outputs: Array, labels: Array) -> str:
-    is_second = outputs.ndim > 1 and outputs.shape[1] == len(labels)
-    return "; its records are the second axis, so give a function: lambda x: model(x).swapaxes(0, 1)" if is_second else ""
 
 
 def _classes(outputs: Array, labels: Array) -> Answers:
@@ -357,11 +355,6 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     hits = (choices == (labels == 1)).mean(axis=1)
     losses = signals.binary_cross_entropy(values, labels)
     return Answers(losses=losses, remarks=tuple(remarks), hits=hits, choices=choices.astype(np.float64))
-
-
-def _place_losses(outputs: Array, labels: Array) -> Answers:
-    losses, hits, remarks = score_places(outputs, labels)
-    return Answers(losses=losses, remarks=(_TOKENS if labels.ndim == 2 else _MASKS, *remarks), hits=hits)
 
 
 def _logarithms(probabilities: Array) -> Array:

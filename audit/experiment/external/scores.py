@@ -12,7 +12,6 @@ from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.phrases import phrase
-from audit.core.preflight import Preflight
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.experiment.games import stopping
@@ -124,7 +123,8 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     )
     stated_claims = StatedClaims(claims=origin.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
-    preflight_result = _look(tables, origin.reading, by_coins=by_coins)
+    records = ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=origin.reading)
+    preflight_result = preflight.look(records, tables[1:], by_coins=by_coins)  # of each column: are members' scores lower?
     training = judge.Training(
         name=origin.name,
         mechanism=None,
@@ -151,12 +151,6 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
         ),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)
-
-
-def _look(tables: Sequence[Scores], reading: str, *, by_coins: bool) -> Preflight:
-    """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
-    records = ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=reading)
-    return preflight.look(records, tables[1:], by_coins=by_coins)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption], *, own_coins: bool) -> tuple[Check, ...]:

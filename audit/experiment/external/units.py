@@ -14,7 +14,6 @@ from audit.core.views import View
 from audit.experiment.games.observed import GameModels
 from audit.experiment.games.prepared_game import ExternalRecords
 from audit.experiment.games.records import RecordTable
-from audit.experiment.games.spec import PlannedAttack
 
 LEAST_USERS = 2
 
@@ -165,7 +164,11 @@ def with_users(models: GameModels, users: Users, canaries: Canaries) -> GameMode
     prepared_game = models.prepared_game
     assignment, game_design = prepared_game.assignment, prepared_game.game_design
     names = tuple(prepared_game.records.names[row] for row in users.first.tolist())
-    attacks = tuple(replace(plan, attack=_user_attack(plan, users, models.labels)) for plan in game_design.attacks)
+    kinds = [UserChooser if isinstance(plan.attack, Chooser) else UserAttack for plan in game_design.attacks]
+    attacks = tuple(
+        replace(plan, attack=kind(attack=plan.attack, users=users, labels=models.labels))
+        for plan, kind in zip(game_design.attacks, kinds, strict=True)
+    )
     return replace(
         models,
         prepared_game=replace(
@@ -196,8 +199,3 @@ def remarks_on(users: Users | None, claim_unit: str | None) -> list[str]:
             about=about,
         )
     ]
-
-
-def _user_attack(plan: PlannedAttack, users: Users, labels: Array | None) -> UserAttack:
-    kind = UserChooser if isinstance(plan.attack, Chooser) else UserAttack
-    return kind(attack=plan.attack, users=users, labels=labels)

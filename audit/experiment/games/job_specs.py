@@ -56,13 +56,8 @@ CHECKPOINTS = 8
 
 def make_job_specs(prepared_game: PreparedGame, dataset: Dataset, execution: Execution) -> list[JobSpec]:
     """The jobs of one game, at most `models_per_job` models each, in the order of `GameDesign.portions`."""
-    training_design, game_design, assignment, seed = (
-        prepared_game.training,
-        prepared_game.game_design,
-        prepared_game.assignment,
-        prepared_game.seed.child("models"),
-    )
-    canaries = assignment.canaries
+    training_design, game_design = prepared_game.training, prepared_game.game_design
+    canaries, seed = prepared_game.assignment.canaries, prepared_game.seed.child("models")
     content = dataset_digest(dataset) + canaries_digest(canaries)
     initial = fitted_start(training_design.model, dataset, canaries, seed, execution.device)
     signals = game_design.signals(game_design.trained_for.released, set() if canaries.are_gradients else {Logits()})
@@ -73,7 +68,7 @@ def make_job_specs(prepared_game: PreparedGame, dataset: Dataset, execution: Exe
     for rows in game_design.portions(execution.models_per_job):
         make = functools.partial(
             _training_job,
-            included=coins.take_models(assignment.included, slice(rows.start, rows.stop)),
+            included=coins.take_models(prepared_game.assignment.included, slice(rows.start, rows.stop)),
             copies=canaries.payload.copies,
             seeds=seeds[rows.start : rows.stop],
             mechanism=training_design.run_event,

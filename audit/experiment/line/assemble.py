@@ -1,6 +1,6 @@
 """Names in the config become objects, here and in `assemble_games` alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -106,9 +106,10 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
     check_counts(game_designs)
     training_designs, game_designs = by_party(trainings, game_designs)
     design = AuditDesign(name=config.name, training_designs=training_designs, game_designs=game_designs)
+    is_foreign = "factory" in config.model or ":" in str(config.model.get("kind", ""))
     audit_inputs = AuditInputs(
         dataset=dataset,
-        tensors=_tensors(config, dataset, training_designs[0].trainer) if call_factory or not _is_foreign(config.model) else (),
+        tensors=_tensors(config, dataset, training_designs[0].trainer) if call_factory or not is_foreign else (),
         seed=root,
         key=key or new_key(),
     )
@@ -128,10 +129,8 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
 def _by_losses(dataset: Dataset, training_designs: Sequence[TrainingDesign]) -> bool:
     """True if records have no class and no single number that models predict: losses alone can be compared."""
     records = dataset.train
-    numbers = records.labels.dtype.kind == "f"
-    return not records.are_texts and (
-        records.labels.ndim > 1 or (numbers and any(training_design.loss for training_design in training_designs))
-    )
+    has_loss = records.labels.dtype.kind == "f" and any(training_design.loss for training_design in training_designs)
+    return not records.are_texts and (records.labels.ndim > 1 or has_loss)
 
 
 def _execution(config: Config) -> Execution:
@@ -150,10 +149,6 @@ def _tensors(config: Config, dataset: Dataset, trainer: Trainer) -> tuple[int, .
     if isinstance(trainer, ModelMaker):
         return (trainer.parameters(config.model, dataset),)
     return build.tensor_sizes(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
-
-
-def _is_foreign(model: Mapping[str, Any]) -> bool:
-    return "factory" in model or ":" in str(model.get("kind", ""))
 
 
 def stated_mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Mechanism]:

@@ -1,7 +1,5 @@
 """From scores to an attack's figures: AUC, ROC with its band, TPR at low FPR, histogram."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from audit.core import checks
@@ -36,7 +34,7 @@ def attack_result(
     guesses = guess_result(scores, confidence, claim_limits) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
         claim_limits = UNCLAIMED
-    members, nonmembers = _without_ties(scores)
+    ranks = _without_ties(scores)
     has_area = min(len(scores.members), len(scores.nonmembers)) > 1
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence) if has_area else (None, None)
     return AttackResult(
@@ -44,9 +42,9 @@ def attack_result(
         auc=roc.auc(scores.members, scores.nonmembers) if has_area else None,
         auc_lower=low,
         auc_upper=high,
-        roc=_curve(members, nonmembers, confidence),
+        roc=_curve(*ranks, confidence),
         tpr_at=tuple(
-            _with_expected_rate(_tpr_at(members, nonmembers, target, confidence, limit), scores)
+            _tpr_at(scores, ranks, target, confidence, limit)
             for target, limit in zip(TARGET_FPRS, _limits(claim_limits), strict=True)
         ),
         histogram=_histogram(scores),
@@ -115,13 +113,14 @@ def _limits(claim_limits: ClaimLimits) -> list[float | None]:
     return list(claim_limits.tpr(np.array(TARGET_FPRS)).tolist())
 
 
-def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:
-    point = roc.tpr_at_fpr(members, nonmembers, target, confidence)
+def _tpr_at(scores: Scores, ranks: tuple[Array, Array], target: float, confidence: float, limit: float | None) -> TprAtFpr:
+    """The point with the expected rate of tied scores; its count of members is that rate's, rounded down."""
+    point = roc.tpr_at_fpr(*ranks, target, confidence)
     if point is None:
         return TprAtFpr.blank(target, limit)
     return TprAtFpr(
         target_fpr=target,
-        tpr=point.tpr,
+        tpr=tied_scores.expected_tpr(scores.members, scores.nonmembers, target),
         realised_fpr=point.realised_fpr,
         lower=point.lower,
         upper=point.upper,
@@ -129,13 +128,6 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
         true_positives=point.true_positives,
         allowed=limit,
     )
-
-
-def _with_expected_rate(point: TprAtFpr, scores: Scores) -> TprAtFpr:
-    """The point with the expected rate of tied scores; its count of members is that rate's, rounded down."""
-    if point.tpr is None:
-        return point
-    return replace(point, tpr=tied_scores.expected_tpr(scores.members, scores.nonmembers, point.target_fpr))
 
 
 def _histogram(scores: Scores) -> Histogram:

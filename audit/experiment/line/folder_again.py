@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,17 +53,12 @@ def differences(source: RunSource) -> Iterator[Difference]:
         (result.name, game.name, row.scorer) for result in report.mechanisms for game in result.games for row in game.attacks
     ]
     yield "attacks in their order", keys, list(source.tables)
-    yield from _stored_models(folder)
+    store = Store(final=folder, folder=folder, created="")
+    for path in sorted((folder / "models").glob("*.safetensors")):  # which hold what their checksums and names say
+        yield f"models/{path.name}", len(store.get(path.name.removesuffix(".safetensors"))) > 0, True
     for result in report.mechanisms:
         for game in result.games:
             yield from _coins(result, game, source)
-
-
-def _stored_models(folder: Path) -> Iterator[Difference]:
-    """Yield whether each file of what was kept of the models holds what its checksums and its name say."""
-    store = Store(final=folder, folder=folder, created="")
-    for path in sorted((folder / "models").glob("*.safetensors")):
-        yield f"models/{path.name}", len(store.get(path.name.removesuffix(".safetensors"))) > 0, True
 
 
 def _coins(result: MechanismResult, game: GameResult, source: RunSource) -> Iterator[Difference]:

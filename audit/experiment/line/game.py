@@ -116,12 +116,8 @@ def play_game(
 
     An attack is left out, with the reason, if the trained models cannot serve it since references diverged.
     """
-    training_design, game, store, execution = (
-        prepared_game.training,
-        prepared_game.game_design,
-        resources.store,
-        resources.execution,
-    )
+    training_design, game = prepared_game.training, prepared_game.game_design
+    store, execution = resources.store, resources.execution
     # each time: a folder that is resumed may hold coins of another run under this name
     store.private.put(f"coins-{training_design.name}-{game.name}", _stored_coins(prepared_game.assignment.included))
     jobs = make_job_specs(prepared_game, resources.dataset, execution)
@@ -164,15 +160,9 @@ def conclude(
     prepared_game = models.prepared_game
     checks: tuple[Check, ...] = ()
     if prepared_game.notes:
-        name, notes = prepared_game.game_design.name, join_clauses(prepared_game.notes)
-        checks = (
-            Check(
-                code=f"left-out-{name}",
-                item="Attacks left out",
-                value=phrase("game {game}: {note}", game=name, note=notes),
-                status=Status.GAP,
-            ),
-        )
+        name = prepared_game.game_design.name
+        value = phrase("game {game}: {note}", game=name, note=join_clauses(prepared_game.notes))
+        checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=value, status=Status.GAP),)
     result = findings.bound_game(scores, findings.make_terms(prepared_game, watch), stated_claims, budget)
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
@@ -188,10 +178,8 @@ def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> 
     observed = models.observed
     if observed.executed is None:
         return ()
-    return (
-        *check_executed(models.prepared_game.training.run_event, observed.executed, foreign),
-        check_finite(observed.diverged),
-    )
+    rows = check_executed(models.prepared_game.training.run_event, observed.executed, foreign)
+    return (*rows, check_finite(observed.diverged))
 
 
 @dataclass(slots=True, kw_only=True)

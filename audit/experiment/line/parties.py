@@ -19,14 +19,9 @@ def by_party(
 ) -> tuple[tuple[TrainingDesign, ...], tuple[GameDesign, ...]]:
     """Return the recipes with the games that are played on them: one of each for every party that sees something else."""
     several = {training_design.name for training_design, observers in trainings if observers}
-    training_designs, games = (
-        [],
-        [
-            replace(game_design, training_designs=game_design.training_designs - several)
-            for game_design in game_designs
-            if game_design.training_designs - several
-        ],
-    )
+    remainders = [(game_design, game_design.training_designs - several) for game_design in game_designs]
+    games = [replace(game_design, training_designs=names) for game_design, names in remainders if names]
+    training_designs: list[TrainingDesign] = []
     for training_design, observers in trainings:
         parties = _split_by_party(training_design, observers, game_designs) if observers else [(training_design, ())]
         training_designs += [party for party, _ in parties]
@@ -47,20 +42,12 @@ def _split_by_party(
     for access in sorted(accesses, key=lambda access: (-len(access.released), access.name)):
         event = event_before(observers, access, training_design.mechanism) or training_design.mechanism
         name = f"{training_design.name} ({access.words})"
-        declared = (
-            training_design.declared if observers[0].access.shows(access) else ()
-        )  # what owners state is about the least observer
-        party = replace(
-            training_design,
-            name=name,
-            mechanism=event,
-            executed=training_design.mechanism,
-            training=training_design.name,
-            declared=declared,
-        )
-        parties.append(
-            (party, tuple(_seen_by(game_design, access, party) for game_design in own if _select_attacks(game_design, access)))
-        )
+        # what owners state is about the least observer
+        declared = training_design.declared if observers[0].access.shows(access) else ()
+        party = replace(training_design, name=name, mechanism=event, executed=training_design.mechanism)
+        party = replace(party, training=training_design.name, declared=declared)
+        games = [_seen_by(game_design, access, party) for game_design in own if _select_attacks(game_design, access)]
+        parties.append((party, tuple(games)))
     return parties
 
 

@@ -62,9 +62,8 @@ def playable(prepare_games: Sequence[PreparedGame], dataset: Dataset, device: st
     """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
     games, training_design, models = [], None, None
     for prepared_game in prepare_games:
-        if (
-            models is None or prepared_game.training_design is not training_design
-        ):  # the games of a training are side by side and share its models
+        # the games of a training are side by side and share its models
+        if models is None or prepared_game.training_design is not training_design:
             training_design, models = prepared_game.training, untrained_models(prepared_game.training, dataset, device)
         games.append(_playable(prepared_game, models))
     return games

@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from audit import plugins
 from audit.bounds.budget import Budget
@@ -55,30 +56,26 @@ class Frame:
     engagement: Engagement | None = None
 
 
+# what a report has from its frame as it is
+_GIVEN = ("origins", "settings", "config_lines", "engagement")
+_SHARED = ("kind", "title", "created", "data", "model", "config", "provenance", *_GIVEN)
+
+
 def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
     complete = tuple(replace(result, checks=(*result.checks, *declarations(result, frame))) for result in results)
+    shared: dict[str, Any] = {name: getattr(frame, name) for name in _SHARED}
     return AuditReport(
+        **shared,
         schema=SCHEMA,
         id=f"PA-{frame.provenance.config_sha256[:8].upper()}",
-        kind=frame.kind,
-        title=frame.title,
-        created=frame.created,
         delta=frame.budget.delta,
         confidence=frame.budget.confidence,
         comparisons=max(frame.budget.comparisons, 1),
-        data=frame.data,
-        model=frame.model,
         mechanisms=complete,
         outcome=judge.worst([result.outcome for result in complete]),
         notes=(*frame.remarks, *notes(complete, frame)),
         coverage=coverage(complete, (*attack_classes(), *frame.classes)),
         policy=gates(complete, frame.gates),
-        config=frame.config,
-        origins=frame.origins,
-        provenance=frame.provenance,
-        engagement=frame.engagement,
-        settings=frame.settings,
-        config_lines=frame.config_lines,
     )
 
 
@@ -135,12 +132,9 @@ def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
         Check(code="release", item="What is released", value=_release_text(result), status=Status.DECLARED),
         Check(code="floating-point", item="Floating-point noise", value="attacks on it are not covered", status=Status.GAP),
     ]
-    if frame.unaccounted:
-        rows += [
-            Check(code=f"unaccounted-{index}", item="Outside the claim", value=text, status=Status.GAP)
-            for index, text in enumerate(frame.unaccounted, start=1)
-        ]
-    else:
+    for index, text in enumerate(frame.unaccounted, start=1):
+        rows.append(Check(code=f"unaccounted-{index}", item="Outside the claim", value=text, status=Status.GAP))
+    if not frame.unaccounted:
         value = "none was declared in the config"
         rows.append(Check(code="unaccounted", item="Use of the data outside the claim", value=value, status=Status.DECLARED))
     return tuple(rows)
@@ -193,9 +187,7 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
             if check.code == "own-modules" or check.code.startswith("left-out-"):
                 lines.append(phrase("{training}, {note}.", training=result.name, note=check.value))
         for game in result.games:
-            lines += (
-                _weak(result.name, game) if result.is_void else [*_stopping_note(result.name, game), *_weak(result.name, game)]
-            )
+            lines += ([] if result.is_void else _stopping_note(result.name, game)) + _weak(result.name, game)
         family_bound = _family_above(result)
         if family_bound is not None:
             lines.append(family_bound)

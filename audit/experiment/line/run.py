@@ -25,18 +25,13 @@ def run(
     watcher: Watcher = Watcher(),  # noqa: B008 (it is frozen)
 ) -> tuple[tuple[MechanismResult, ...], tuple[GameOutcome, ...]]:
     """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
-    design, audit_inputs, budget, execution = (
-        experiment.design,
-        experiment.audit_inputs,
-        experiment.budget,
-        experiment.execution,
-    )
-    dataset, delta = audit_inputs.dataset, budget.delta
+    design, budget, execution = experiment.design, experiment.budget, experiment.execution
+    dataset, delta = experiment.audit_inputs.dataset, budget.delta
     stated_claims = {
         training_design.name: hypothesis.state(training_design, delta) for training_design in design.training_designs
     }
     stages.LOG.info("rehearsing attacks on untrained models")
-    games = playable(prepare_games(design, audit_inputs, delta), dataset, execution.device)
+    games = playable(prepare_games(design, experiment.audit_inputs, delta), dataset, execution.device)
     resources = Resources(dataset=dataset, execution=execution, store=store, watcher=watcher)
     outcomes: dict[str, list[GameOutcome]] = {training_design.name: [] for training_design in design.training_designs}
     for prepared_game in games:

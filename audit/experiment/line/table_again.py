@@ -8,9 +8,8 @@ from typing import Any
 from attacks.tables import neighbours
 from audit.core.results import AuditReport
 from audit.core.table_risks import TableAudit
+from audit.experiment.line.run_source import Difference
 from audit.stats.bounds import binomial, excess_success
-
-Difference = tuple[str, Any, Any]  # place, what is written, what follows
 
 
 def differences(report: AuditReport, config: Mapping[str, Any]) -> Iterator[Difference]:

@@ -144,10 +144,8 @@ def _ceilings(games: Sequence[PreparedGame], budget: Budget) -> list[CeilingRow]
     computed: dict[str, tuple[LowerBound, ...]] = {}
     for prepared_game in games:
         training_design, game_design, game = prepared_game.training, prepared_game.game_design, prepared_game.game
-        included, secrets = (
-            prepared_game.assignment.included[: game_design.runs].ravel(),
-            prepared_game.assignment.canaries.secrets,
-        )
+        included = prepared_game.assignment.included[: game_design.runs].ravel()
+        secrets = prepared_game.assignment.canaries.secrets
         prior = None if secrets is None else np.tile(secrets.prior.ravel(), game_design.runs)
         chances = None if prior is None else prior.tobytes()
         terms = repr((training_design.mechanism, game, game_design.estimators, len(included), int(included.sum()), chances))
