@@ -87,11 +87,10 @@ class Store:
         """Raise `OutputError` if the disk cannot take `size` more bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < size + SPARE_BYTES:
-            text = (
-                f"{size / 2**20:.0f} MiB to write and {SPARE_BYTES / 2**20:.0f} MiB to spare, but {free / 2**20:.0f} MiB free"
+            raise OutputError(
+                f"{size / 2**20:.0f} MiB to write and {SPARE_BYTES / 2**20:.0f} MiB to spare, but {free / 2**20:.0f} MiB free "
+                f"at '{self.folder}'; free some space or choose another --output"
             )
-            text += f" at '{self.folder}'"
-            raise OutputError(f"{text}; free some space or choose another --output")
 
     @property
     def private(self) -> Store:
@@ -129,12 +128,6 @@ class Store:
         if seed < SHORTEST_SEED:
             raise ConfigError(f"'{path}' holds {seed}; expected at least 2**64: put the seed back, or choose another --output")
         return seed
-
-    def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
-        """Return what was stored under `key`, else the computed value, stored first."""
-        if not self.intact(key):
-            self.put(key, compute())
-        return self.get(key)
 
     def put(self, key: str, value: Mapping[str, Array]) -> None:
         """Stores a value, completely or not, with a checksum of each of its arrays."""

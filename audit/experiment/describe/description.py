@@ -97,11 +97,9 @@ def _remarks(models: GameModels) -> list[str]:
     remarks: list[str] = []
     for attack in models.prepared_game.game_design.attacks:
         if isinstance(attack.attack, Chooser):
-            signals_of_references = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
-            reference = View(
-                signals=signals_of_references, included=some_models(models.prepared_game.assignment.included, rows)
-            )
-            kind, reason = attack.attack.choose(reference, models.labels)
+            included = some_models(models.prepared_game.assignment.included, rows)
+            own_signals = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
+            kind, reason = attack.attack.choose(View(signals=own_signals, included=included), models.labels)
             remarks.append(phrase("'{attack}' took {choice}: {reason}", attack=attack.name, choice=kind, reason=reason))
     return remarks
 

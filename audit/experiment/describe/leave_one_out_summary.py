@@ -80,12 +80,11 @@ def describe(
         return None
     targets = _targets(*included.shape)
     views = reading.with_confidences(models.views, models.labels)
-    results = {
-        name: leave_one_out.leave_one_out(
-            attack, views, models.labels, seed.child(name), _choose_targets(attack, targets), room=models.room
-        )
-        for name, attack in able
-    }
+    results = {}
+    for name, attack in able:
+        places = evenly(len(targets), CHOOSER_TARGETS) if isinstance(attack, Chooser) else slice(None)
+        own_seed, rows = seed.child(name), targets[places].tolist()
+        results[name] = leave_one_out.leave_one_out(attack, views, models.labels, own_seed, rows, room=models.room)
     spreads = {name: leave_one_out.spreads(result, FPRS) for name, result in results.items()}
     at_fpr = max(FOUND_AT, 1 / int(outside.min()))
     leading = max(spreads, key=lambda name: spreads[name][0].mean)
@@ -113,13 +112,7 @@ def describe(
 
 def _targets(models: int, canaries: int) -> Array:
     """Return which models are targets: all if that is affordable, else evenly spread ones."""
-    target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
-    return evenly(models, target_count)
-
-
-def _choose_targets(attack: Attack, targets: Array) -> list[int]:
-    rows: list[int] = targets.tolist()
-    return rows if not isinstance(attack, Chooser) else [rows[place] for place in evenly(len(rows), CHOOSER_TARGETS)]
+    return evenly(models, min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries))))
 
 
 def _units(result: leave_one_out.LeaveOneOut, columns: Mapping[str, Array]) -> tuple[UnitSpread, ...]:
@@ -138,7 +131,6 @@ def _records(
 ) -> tuple[RecordSpread, ...]:
     """The worst records, of those that some target trained on."""
     trainings = result.included.sum(axis=0)
-    worst = [record for record in leave_one_out.worst_records(exposure, MOST_RECORDS).tolist() if trainings[record]]
     return tuple(
         RecordSpread(
             record=models.table.names[record],
@@ -147,7 +139,8 @@ def _records(
             found=float(exposure.found[record]),
             targets=int(trainings[record]),
         )
-        for record in worst
+        for record in leave_one_out.worst_records(exposure, MOST_RECORDS).tolist()
+        if trainings[record]
     )
 
 

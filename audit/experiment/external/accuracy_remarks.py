@@ -27,9 +27,8 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
         losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
         by_coins: recorded coins decided membership, so that references alone may speak against it.
     """
-    share, highest_share = (
-        limit_trained_share(losses, included, side)[place] for place, side in enumerate((~included[0], included[0]))
-    )
+    share = limit_trained_share(losses, included, ~included[0])[0]
+    highest_share = limit_trained_share(losses, included, included[0])[1]
     if highest_share < 1 - _MOST_STRANGERS and not preflight.doubt:
         return [
             phrase(
@@ -52,14 +51,14 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
     inside, outside = preflight.members, preflight.nonmembers
     if by_coins or preflight.measure != "accuracy" or inside is None or outside is None or preflight.doubt:
         return []
+    shares = {"members": f"{inside:.1%}", "nonmembers": f"{outside:.1%}"}
     if min(inside, outside) >= LOOKS_TRAINED and inside - outside <= 1 - LOOKS_TRAINED:
         return [
             phrase(
                 "The model is right on {members} of the members and {nonmembers} of the nonmembers: {like}. If nonmembers "
                 "were split from the training records after training, no figure here says anything; give records that the "
                 "model was never trained on. If they are such records, the model generalises.",
-                members=f"{inside:.1%}",
-                nonmembers=f"{outside:.1%}",
+                **shares,
                 like=LIKE_SIDES,
             )
         ]
@@ -73,8 +72,7 @@ def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins
             "The model is right on {members} of the members and {nonmembers} of the nonmembers, alike within "
             "chance: so is a model that generalises, and so are two parts of its training records. Nothing of "
             "one model tells these from each other; references that were trained like it do.",
-            members=f"{inside:.1%}",
-            nonmembers=f"{outside:.1%}",
+            **shares,
         )
     ]
 

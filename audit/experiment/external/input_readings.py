@@ -68,7 +68,8 @@ def find_input_reading(target: Any, evidence: MemberEvidence, answers: Answers, 
         return None
     everyone = np.arange(len(evidence.included))
     whole = ask(best[1](inputs), everyone)
-    return TriedReading(name=best[0], fit=_fit(whole, members), auc=area(_losses(whole), np.asarray(evidence.included, bool)))
+    fit = None if whole.logits is None else float(_hits(whole)[members].mean())
+    return TriedReading(name=best[0], fit=fit, auc=area(_losses(whole), np.asarray(evidence.included, bool)))
 
 
 def _find_inputs(evidence: MemberEvidence, answers: Answers, ask: Ask) -> tuple[Array | RowContainer, Ask]:
@@ -104,7 +105,8 @@ def _find_far_better(
 def _find_better(answers: Answers, inputs: Array | RowContainer, rows: Array, ask: Ask) -> tuple[str, Reading] | None:
     """Return the name and the reading with the smallest losses of those that are better record by record; None if none is."""
     base, best, smallest = _take(answers, rows), None, np.inf
-    readings = [(name, read, False) for name, read in _readings(inputs, None, ask)] if _has_room(base) else []
+    has_room = base.logits is not None and float(_hits(base).mean()) < 1 - _BETTER  # enough answers are wrong
+    readings = [(name, read, False) for name, read in _readings(inputs, None, ask)] if has_room else []
     for name, read, keeps_scale in [*_standardise(inputs), *readings]:
         reread = _try(ask, read(first_records(inputs, rows)), rows)
         if reread is None or not _is_better(base, reread, by_loss=keeps_scale):
@@ -112,11 +114,6 @@ def _find_better(answers: Answers, inputs: Array | RowContainer, rows: Array, as
         if _losses(reread).mean() < smallest:
             best, smallest = (name, read), _losses(reread).mean()
     return best
-
-
-def _has_room(answers: Answers) -> bool:
-    """Return whether enough answers are wrong for another reading to be better."""
-    return answers.logits is not None and float((_hits(answers)).mean()) < 1 - _BETTER
 
 
 def _is_better(base: Answers, reread: Answers, *, by_loss: bool) -> bool:
@@ -155,11 +152,8 @@ def _standardise(inputs: Array | RowContainer) -> Iterator[tuple[str, Reading, b
         if is_constant.all() or is_usual[~is_constant].mean() < _SCALED:
             continue
         scale = np.exp(np.log(spreads[~is_constant]).mean())  # that of x as a whole is kept
-        yield (
-            "x standardised by these records",
-            partial(_rescale, means=means, spreads=np.where(is_constant, 1, spreads / scale)),
-            True,
-        )
+        rescale = partial(_rescale, means=means, spreads=np.where(is_constant, 1, spreads / scale))
+        yield "x standardised by these records", rescale, True
 
 
 def _rescale(inputs: Array, means: Array, spreads: Array) -> Array:
@@ -201,10 +195,8 @@ def _readings(inputs: Array | RowContainer, rows: Array | None, ask: Ask) -> Ite
         yield phrase("x in reverse order along axis {axis}", axis=axis), partial(np.flip, axis=axis)
     for first, second in itertools.combinations(axes, 2):
         if inputs.shape[first] == inputs.shape[second]:
-            yield (
-                phrase("axes {first} and {second} of x exchanged", first=first, second=second),
-                partial(np.swapaxes, axis1=first, axis2=second),
-            )
+            name = phrase("axes {first} and {second} of x exchanged", first=first, second=second)
+            yield name, partial(np.swapaxes, axis1=first, axis2=second)
     if inputs.dtype.kind != "f":
         yield from _read_tokens(inputs)
         return
@@ -309,7 +301,3 @@ def _take(answers: Answers, rows: Array) -> Answers:
 
 def _hits(answers: Answers) -> Array:
     return np.asarray(np.asarray(answers.logits).argmax(axis=1) == np.asarray(answers.labels))
-
-
-def _fit(answers: Answers, rows: Array) -> float | None:
-    return None if answers.logits is None else float(_hits(answers)[rows].mean())

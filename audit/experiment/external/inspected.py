@@ -151,13 +151,12 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     )
     result = judge.conclude(training, [outcome])
     without_epsilon = dependence_note if is_dependent else SPLIT_NOTE
-    notes = (
-        [BIASED_NOTE] * guard.has_bias
-        + preflight.notes(preflight_result)
-        + [without_epsilon] * (not case.by_coins)
-        + [*find_side_signs(case.evidence), *case.remarks]
-    )
-    notes += [
+    notes = [
+        *[BIASED_NOTE] * guard.has_bias,
+        *preflight.notes(preflight_result),
+        *[without_epsilon] * (not case.by_coins),
+        *find_side_signs(case.evidence),
+        *case.remarks,
         *like_sides(preflight_result, _losses(case), np.asarray(case.included, bool), by_coins=case.by_coins),
         *remarks_on(users, settings.claim_unit),
     ]
@@ -174,29 +173,27 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
 
 def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], game_design: GameDesign) -> Preflight:
     """The preflight of the records; of users, on a record of each, since those of one are alike."""
-    users = read_users(case.evidence.units)
-    everyone = np.arange(len(case.evidence.included))
-    rows = everyone if users is None else users.draw_records(settings.stream.child("preflight").numpy())
-    answers, labels = case.answers or Answers(), case.labels
-    logits = None if case.models.logits is None else np.asarray(case.models.logits[0])[rows]
-    errors = None if answers.errors is None or answers.labels is None else answers.errors.reshape(len(everyone), -1)[rows]
-    losses = _losses(case)[0, rows]
-    truths = None if answers.labels is None else answers.labels.reshape(len(everyone), -1)[rows].astype(np.float64)
-    bound_attacks = {attack.name for attack in game_design.attacks if attack.estimators}
-    included = np.asarray(case.included[0])[rows]
+    users, answers, included = read_users(case.evidence.units), case.answers or Answers(), np.asarray(case.included[0])
+    rows = np.arange(len(included)) if users is None else users.draw_records(settings.stream.child("preflight").numpy())
+
+    def pick(values: Array | None) -> Array | None:
+        return None if values is None else np.asarray(values)[rows]
+
+    errors, truths = pick(answers.errors), pick(answers.labels)
     records = ReadRecords(
-        losses=losses,
-        included=included,
+        losses=_losses(case)[0, rows],
+        included=included[rows],
         reading=answers.reading,
         labels_are_tokens=not answers.are_several,
-        logits=logits,
-        labels=None if labels is None else labels[rows],
-        errors=errors,
-        truths=truths,
-        hits=None if answers.hits is None else answers.hits[rows],
-        choices=None if answers.choices is None else answers.choices[rows],
-        baseline=answers.baseline(np.asarray(case.included[0])),
+        logits=None if case.models.logits is None else pick(case.models.logits[0]),
+        labels=pick(case.labels),
+        errors=None if errors is None or truths is None else errors.reshape(len(rows), -1),
+        truths=None if truths is None else truths.reshape(len(rows), -1).astype(np.float64),
+        hits=pick(answers.hits),
+        choices=pick(answers.choices),
+        baseline=answers.baseline(included),
     )
+    bound_attacks = {attack.name for attack in game_design.attacks if attack.estimators}
     bounded_scores = [score for score in scores if score.attack in bound_attacks]
     result = preflight.look(records, bounded_scores, by_coins=case.by_coins)
     return with_input_reading(result, case.input_reading)

@@ -83,9 +83,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     for run in range(assignment.runs):
         view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
         seed = prepared_game.seed.child(f"attack:{planned_attack.name}", models.first + run)
-        values.append(
-            attack.score(view, reference, seed) if secrets is not None else canary_scores(attack, view, reference, seed)
-        )
+        scored = canary_scores(attack, view, reference, seed) if secrets is None else attack.score(view, reference, seed)
+        values.append(scored)
     return Scores(
         values=np.concatenate(values),
         included=included[: assignment.runs].ravel(),

@@ -43,9 +43,8 @@ def make_record_table(canaries: Canaries, dataset: Dataset, key: RecordKey) -> R
     has_column = canaries.records.labels.ndim == 1
     labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist()) if has_column else ("",) * len(canaries)
     columns = {"class": np.array(labels)} if has_column else {}
-    everywhere = (
-        {} if not has_column or not dataset.classes else {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]}
-    )
+    has_classes = has_column and dataset.classes
+    everywhere = {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]} if has_classes else {}
     if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
         order = np.argsort(dataset.pool_index)
         place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]

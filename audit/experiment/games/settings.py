@@ -114,31 +114,16 @@ class Settings:
 
     def text(self, **facts: object) -> str:
         """The settings, and `facts` about the audited model, as canonical YAML."""
-        keys = (
-            "delta",
-            "confidence",
-            "seed",
-            "claim_epsilon",
-            *(("claim_unit",) if self.claim_unit is not None else ()),
-            "adjacency",
-            "randomised_seed",
-            "overlap",
-            "proven_by",
-            "scorers",
-            "estimators",
-            "certificates",
-        )
-        coins_digest = (
-            None if self.coins is None else hashlib.sha256(np.asarray(self.coins).astype(np.uint8).tobytes()).hexdigest()
-        )
-        rows = {**facts, **{key: getattr(self, key) for key in keys}, "coins_sha256": coins_digest}
+        keys = ["delta", "confidence", "seed", "claim_epsilon", *["claim_unit"] * (self.claim_unit is not None), "adjacency"]
+        keys += ["randomised_seed", "overlap", "proven_by", "scorers", "estimators", "certificates"]
+        coins = None if self.coins is None else np.asarray(self.coins).astype(np.uint8).tobytes()
+        digest = None if coins is None else hashlib.sha256(coins).hexdigest()
+        rows = {**facts, **{key: getattr(self, key) for key in keys}, "coins_sha256": digest}
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:
         """Return when the audit was started."""
-        if self.created is not None:
-            return self.created
-        return moments.timestamp()
+        return moments.timestamp() if self.created is None else self.created
 
 
 def sha256(text: str) -> str:

@@ -1,6 +1,6 @@
 """An audit as objects: what is compared, which games are played, and with what."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from audit.bounds.budget import Budget
@@ -187,17 +187,16 @@ class AuditDesign:
     @property
     def model_steps(self) -> int:
         """Steps of all models together, at most."""
-        return sum(
-            game_design.models * event_reading.steps(training_design.run_event)
-            for training_design, game_design in self.trainings
-        )
+        return _count_steps(self.trainings)
 
     @property
     def reported_steps(self) -> int:
         """Model-steps that a run reports as done, at most: a training that exists already counts for each party again."""
-        return sum(
-            game_design.models * event_reading.steps(training_design.run_event) for training_design, game_design in self.pairs
-        )
+        return _count_steps(self.pairs)
+
+
+def _count_steps(pairs: Sequence[tuple[TrainingDesign, GameDesign]]) -> int:
+    return sum(game_design.models * event_reading.steps(training.run_event) for training, game_design in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -92,10 +92,9 @@ class StoppingRule:
 
 def make_stopping_rule(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> StoppingRule:
     """Return what a game is asked while its target runs finish: nothing if it does not stop."""
+    estimators = game_design.estimators if game_design.stops else ()
     return StoppingRule(
-        estimators=tuple(cast(AnytimeEstimator, estimator) for estimator in game_design.estimators)
-        if game_design.stops
-        else (),
+        estimators=tuple(cast(AnytimeEstimator, estimator) for estimator in estimators),
         claims=claims,
         delta=budget.delta,
         confidence=budget.level,

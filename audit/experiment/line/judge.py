@@ -151,14 +151,14 @@ def judge(
     if not admissible:
         reason = "no bound was computed that could have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=None, reason=reason)
-    reach_text = _reach(claim, admissible)
+    ceiling = _reach(claim, admissible)
     if reach <= claim.epsilon:
         reason = phrase(
             "even perfect scores would have proved at most {ceiling}, so this audit could not have refuted the claim",
-            ceiling=reach_text,
+            ceiling=ceiling,
         )
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
-    reason = phrase("no bound lies above the claim; perfect scores would have proved up to {ceiling}", ceiling=reach_text)
+    reason = phrase("no bound lies above the claim; perfect scores would have proved up to {ceiling}", ceiling=ceiling)
     return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
 
 

@@ -75,9 +75,7 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     candidates = list(_candidates(records)) if agreement is not None and agreement < 0.5 else []
     numbers = _read_numbers(records)
     candidates += [] if numbers is None else [numbers]
-    alternatives = [
-        TriedReading(name=reading.name, fit=reading.fit, auc=area(reading.losses, reading.included)) for reading in candidates
-    ]
+    alternatives = [TriedReading(name=row.name, fit=row.fit, auc=area(row.losses, row.included)) for row in candidates]
     doubt = ""
     tails = [lower_tail(scores.values, scores.included) for scores in verdict_scores]
     smallest_tail = min(tails, default=1.0) * max(len(tails), 1)
@@ -88,12 +86,11 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         )
         alternatives = [TriedReading(name=_SIDES_SWAP, fit=None, auc=area(-records.losses, included)), *alternatives]
     else:
-        better = [reading for reading in candidates if _is_better(reading, float(agreement or 0.0), len(candidates))]
-        clear = (
-            [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
-        )
-        clear += [] if by_coins else [reading for reading in candidates if _goes_against_truths(reading, records)]
-        if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > FAR / 2:
+        own = float(agreement or 0.0)
+        better = [reading for reading in candidates if _is_better(reading, own, len(candidates))]
+        clear = [reading for reading in candidates if not by_coins and _is_shifted(reading, records, own)]
+        clear += [reading for reading in candidates if not by_coins and _goes_against_truths(reading, records)]
+        if numbers is not None and numbers.agreement - max(own, 0.0) > FAR / 2:
             clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)

@@ -56,9 +56,9 @@ def _commit() -> str:
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return "release"
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     if shutil.which("git") is None:
         return "unknown"
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     return process.stdout.strip() or "unknown"
 

@@ -149,12 +149,9 @@ def _find_side_reading(records: ReadRecords, rows: Array, side_name: str) -> Sid
     if pairs is None:
         return None
     answers, truths = (values[rows] for values in pairs)
-    readings = [
-        reading
-        for reading in [*_move_rows(answers, truths, side_name), *_exchange_columns(records, answers, truths, side_name)]
-        if reading.gain > FAR
-    ]
-    return max(readings, key=lambda reading: reading.gain * reading.records, default=None)
+    readings = [*_move_rows(answers, truths, side_name), *_exchange_columns(records, answers, truths, side_name)]
+    better = [reading for reading in readings if reading.gain > FAR]
+    return max(better, key=lambda reading: reading.gain * reading.records, default=None)
 
 
 def _move_rows(answers: Array, truths: Array, side_name: str) -> Iterator[SideReading]:
@@ -220,9 +217,8 @@ def _exchange_columns(records: ReadRecords, answers: Array, truths: Array, side_
     if records.choices is not None and truths.ndim == 2 and 1 < truths.shape[1] <= MOST_NUMBERS:
         order = order_by_correlation(truths[::2], answers[::2])
         places = np.flatnonzero(order != np.arange(len(order)))
-        reading = (
-            _judge(answers[1::2][:, places], truths[1::2][:, places], truths[1::2][:, order[places]]) if len(places) else None
-        )
+        given, own = answers[1::2], truths[1::2]
+        reading = _judge(given[:, places], own[:, places], own[:, order[places]]) if len(places) else None
         if reading is not None:
             name = _name(side_name, "with its columns in another order")
             yield SideReading(name=name, strength=reading[0], gain=reading[1], records=len(answers), is_sure=False, order=order)

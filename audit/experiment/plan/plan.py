@@ -20,7 +20,7 @@ from audit.experiment.games import hypothesis
 from audit.experiment.games.job import JobSpec, fit_and_observe
 from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.prepared_game import PreparedGame, insert, prepare_games
-from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment, GameDesign, TrainingDesign
+from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment
 from audit.experiment.line.rehearsal import playable
 from audit.experiment.plan.disk import bytes_needed
 from audit.experiment.plan.plan_power import PowerStudy
@@ -45,6 +45,7 @@ def _measure_game(prepared_game: PreparedGame, dataset: Dataset, execution: Exec
     context = (dataset, assignment.canaries)
     jobs = make_job_specs(prepared_game, dataset, execution)
     first, total = max(jobs, key=lambda job_spec: job_spec.models), event_reading.steps(training_design.run_event)
+    timing = functools.partial(Timing, mechanism=training_design.name, game=game.name, models=game.models)
 
     def seconds(job_spec: JobSpec, steps: int) -> float:
         job = functools.partial(job_spec.job, mechanism=event_reading.first_steps(training_design.run_event, steps))
@@ -58,7 +59,7 @@ def _measure_game(prepared_game: PreparedGame, dataset: Dataset, execution: Exec
     if first_seconds > PATIENCE_SECONDS:  # the first job of a process also loads libraries
         first_seconds = min(first_seconds, seconds(alone, 1))
     if first_seconds > PATIENCE_SECONDS or total == 1:
-        return _timing(training_design, game, seconds=first_seconds * total * game.models, measurement=(1, 1))
+        return timing(seconds=first_seconds * total * game.models, steps=1, together=1)
     first_seconds, steps, extra_seconds = seconds(first, 1), 1, 0.0
     while steps < total and extra_seconds < TARGET_SECONDS:
         steps = min(total, 8 * steps)
@@ -66,14 +67,7 @@ def _measure_game(prepared_game: PreparedGame, dataset: Dataset, execution: Exec
     step = max(0.0, (extra_seconds - first_seconds) / max(steps - 1, 1))
     overhead = max(0.0, first_seconds - step)
     portions = game.models / first.models
-    return _timing(training_design, game, seconds=portions * (overhead + step * total), measurement=(steps, first.models))
-
-
-def _timing(training_design: TrainingDesign, game: GameDesign, *, seconds: float, measurement: tuple[int, int]) -> Timing:
-    steps, together = measurement
-    return Timing(
-        mechanism=training_design.name, game=game.name, seconds=seconds, models=game.models, steps=steps, together=together
-    )
+    return timing(seconds=portions * (overhead + step * total), steps=steps, together=first.models)
 
 
 def make_plan(
@@ -89,11 +83,8 @@ def make_plan(
     """
     design, audit_inputs, budget = experiment.design, experiment.audit_inputs, experiment.budget
     is_made, is_small = bool(audit_inputs.parameters), audit_inputs.parameters <= most_parameters
-    games = (
-        playable(prepare_games(design, audit_inputs, budget.delta), audit_inputs.dataset, experiment.execution.device)
-        if is_made and is_small
-        else []
-    )
+    games = prepare_games(design, audit_inputs, budget.delta) if is_made and is_small else []
+    games = playable(games, audit_inputs.dataset, experiment.execution.device)
     large = f"no game was played on untrained models, which have {audit_inputs.parameters:,} parameters; audit plan does it"
     samples = [
         insert(training_design, game_design, audit_inputs, audit_inputs.seed.child("plan"))
