@@ -169,10 +169,8 @@ def _fit_entries(values: Any, options: tuple[Any, ...]) -> bool:
 
 
 def _fits_plain(value: Any, kind: Any) -> bool:
-    if kind in (int, float, bool) and (
-        isinstance(value, np.ndarray) or hasattr(value, "detach")
-    ):  # an array without dimensions is one number
-        value = value.item() if value.ndim == 0 else None
+    if kind in (int, float, bool) and (isinstance(value, np.ndarray) or hasattr(value, "detach")):
+        value = value.item() if value.ndim == 0 else None  # an array without dimensions is one number
     is_flag = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
     if kind is bool:
         return is_flag

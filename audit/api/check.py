@@ -98,33 +98,23 @@ class ModelCheck:
         lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation
         if evaluation is not None and evaluation.usage is not None:
-            lines.append(
-                f"  share of these records that was trained on, by {evaluation.usage.scorer}: {evaluation.usage.target}"
-            )
-        lines += [
-            f"  claim of epsilon {verdict.claim.epsilon:g}: {verdict.reason}" for verdict in report.mechanisms[0].verdicts
-        ]
+            usage = evaluation.usage
+            lines.append(f"  share of these records that was trained on, by {usage.scorer}: {usage.target}")
+        lines += [f"  claim of epsilon {row.claim.epsilon:g}: {row.reason}" for row in report.mechanisms[0].verdicts]
         return "\n".join(lines)
 
     def _suggest_attacks(self) -> list[str]:
         """Return what would let further attacks run, in a line."""
         waiting = sum("reference models" in reason for reason in self.inspection.not_run.values())
-        if not waiting:
-            return []
-        verb = "compares" if waiting == 1 else "compare"
-        return [
-            f"  {plural(waiting, 'further attack')} {verb} with reference models: references=audit.ReferenceTraining(train)"
-        ]
+        attacks = f"{plural(waiting, 'further attack')} {'compares' if waiting == 1 else 'compare'}"
+        return [f"  {attacks} with reference models: references=audit.ReferenceTraining(train)"] if waiting else []
 
     def _strongest(self) -> str:
-        row = self.attacks[0]
+        row, rate = self.attacks[0], ""
         if row.auc is None:
             return f"{row.attack}; one record a side says nothing of how often it is right"
-        rate = (
-            ""
-            if row.tpr is None
-            else f"; it finds {percent(row.tpr).replace(SPACE, '')} of the members at a false positive rate of {row.fpr:g}"
-        )
+        if row.tpr is not None:
+            rate = f"; it finds {percent(row.tpr).replace(SPACE, '')} of the members at a false positive rate of {row.fpr:g}"
         return f"{row.attack}, AUC {row.auc:.3f} ({row.auc_lower:.3f} to {row.auc_upper:.3f}){rate}"
 
     def _proof(self, report: AuditReport) -> str:
@@ -226,9 +216,10 @@ def check(
         raise ConfigError("both model and loss_of are given; give the model alone, or loss_of, which asks the model itself")
     demand_references(references)
     if loss_of is None:
-        result = ModelCheck(inspection=examine(model, members, nonmembers, settings, references))
+        inspection = examine(model, members, nonmembers, settings, references)
     else:
-        result = ModelCheck(inspection=examine_losses(loss_of, members, nonmembers, settings, references))
+        inspection = examine_losses(loss_of, members, nonmembers, settings, references)
+    result = ModelCheck(inspection=inspection)
     if not quiet:
         print(result)
     return result

@@ -104,9 +104,10 @@ def _file_event(path: Path, mechanism: str) -> Event:
     try:
         if isinstance(tree, str):
             return parse(tree)
-        if _is_report(tree):
+        has_trainings = isinstance(tree, Mapping) and "mechanisms" in tree
+        if has_trainings and "schema" in tree and isinstance(tree["mechanisms"], list):
             return _report_event(path, mechanism)
-        return _config_event(str(path), mechanism) if _is_config(tree) else _tree_event(tree)
+        return _config_event(str(path), mechanism) if has_trainings else _tree_event(tree)
     except (ConfigError, DataError) as error:
         message = str(error)
         raise type(error)(message if path.name in message else f"{path}: {message}") from error
@@ -126,14 +127,6 @@ def _tree(path: Path) -> Any:
         raise DataError(f"cannot read {path}: {error}; expected {_FORMS}") from error
     except ConfigError as error:
         raise DataError(f"{path} {error}; expected {_FORMS}") from error
-
-
-def _is_config(tree: Any) -> bool:
-    return isinstance(tree, Mapping) and "mechanisms" in tree
-
-
-def _is_report(tree: Any) -> bool:
-    return isinstance(tree, Mapping) and "schema" in tree and isinstance(tree.get("mechanisms"), list)
 
 
 def _report_event(path: Path, mechanism: str) -> Event:

@@ -79,21 +79,16 @@ def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -
             f"mechanism is {mechanism!r}; expected the name of one that has noise, of which there are: {noisy_names}"
         )
     (original,) = candidates
-    multipliers_by_name = {f"{original['name']}-noise-{value:g}": value for value in multipliers}
-    specs = [
-        {**original, "name": name, "noise_multiplier": value, "target_epsilon": None}
-        for name, value in multipliers_by_name.items()
-    ]
+    by_name = {f"{original['name']}-noise-{value:g}": value for value in multipliers}
+    specs = [{**original, "name": name, "noise_multiplier": value, "target_epsilon": None} for name, value in by_name.items()]
     further_specs = [spec for spec in settings["mechanisms"] if spec is not original]
     games = []
     for game in settings["games"]:
-        mechanism_names = game.get("mechanisms")
-        if mechanism_names is not None:
-            mechanism_names = [
-                name for entry in mechanism_names for name in (multipliers_by_name if entry == original["name"] else [entry])
-            ]
-        games.append({**game, "mechanisms": mechanism_names})
-    return {**settings, "mechanisms": [*further_specs, *specs], "games": games}, list(multipliers_by_name)
+        names = game.get("mechanisms")
+        if names is not None:
+            names = [name for entry in names for name in (by_name if entry == original["name"] else [entry])]
+        games.append({**game, "mechanisms": names})
+    return {**settings, "mechanisms": [*further_specs, *specs], "games": games}, list(by_name)
 
 
 def _row(result: MechanismResult, multiplier: float, report: AuditReport, tuning: float) -> FrontierRow:

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,12 @@ def run(
     References:
         docs/develop/design.md, "The straight line".
     """
+    from audit.core.training import Watcher
     from audit.experiment.games import naming
     from audit.experiment.line.ledger_entry import LedgerEntry
 
     resolution = resolve(config, overrides or {})
+    watcher = Watcher() if progress is None else Watcher(advance=progress, skip=progress)
     if resume and output is None:
         raise ConfigError("resume continues the run in 'output', but no output is given")
     with nullcontext(Path(output)) if output is not None else _passing() as folder:
@@ -73,7 +75,7 @@ def run(
             key=None if record_key is None else naming.read_key(Path(record_key)),
             entry=LedgerEntry(file=ledger, training=record),
             formats=resolution.config.output.formats if output is not None else (),
-            watching=lambda experiment: nullcontext(_watcher(progress)),
+            watching=lambda experiment: nullcontext(watcher),
         )
         outcome = launch.go()
     outcome.refuse_incomplete()
@@ -100,13 +102,6 @@ class RunOutcome:
         reports.refuse_incomplete(self.failures, self.folder)
 
 
-def _watcher(progress: Progress | None) -> Watcher:
-    """Return what passes all model-steps that are done with on to one function, or to no one."""
-    from audit.core.training import Watcher
-
-    return Watcher() if progress is None else Watcher(advance=progress, skip=progress)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One run, from a resolved config to a finished folder.
@@ -125,9 +120,7 @@ class Launch:
     key: bytes | None
     entry: LedgerEntry
     formats: Sequence[str]
-    watching: Callable[[Experiment], AbstractContextManager[Watcher]] = field(
-        default=lambda experiment: nullcontext(_watcher(None))
-    )
+    watching: Callable[[Experiment], AbstractContextManager[Watcher]]
 
     def go(self) -> RunOutcome:
         """Run it.

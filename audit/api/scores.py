@@ -79,12 +79,15 @@ def lower_bound(
     ('both_ends', True, [True, True, True])
     """
     from audit.bounds import plausibility, simulation
+    from audit.bounds.budget import share
     from audit.core.claims import CertifiedBound
 
     scores = _scores(member_scores, nonmember_scores, game, mechanism, Adjacency.by_name(adjacency))
     instance = _estimator(estimator, family, scores.game)
     odd = plausibility.remarks(scores, instance.assumes)
-    level = _share(confidence, attacks)
+    if attacks < 1:
+        raise ConfigError(f"attacks is {attacks}; expected how many score columns were tried, at least 1")
+    level = share(checks.confidence(confidence), attacks)
     bound = instance.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
     path = simulation.find_path(instance, scores, delta=delta, level=level)
     if certificates is None:
@@ -177,26 +180,16 @@ def estimates(
     from audit.core.claims import Estimate
     from audit.stats.bounds import point_estimates
 
-    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
-    checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "estimates")
+    members, nonmembers = _sides(member_scores, nonmember_scores, "estimates")
     checks.probability(delta, "delta")
     significance = 1 - checks.confidence(confidence)
-    false, false_negatives = point_estimates.best_counts(members, nonmembers)
-    sides = len(members), len(nonmembers)
+    counts = (*point_estimates.best_counts(members, nonmembers), (len(members), len(nonmembers)), delta)
     low, high = point_estimates.bootstrap(members, nonmembers, delta, Seed(seed).child("bootstrap").numpy())
     description = "at the threshold that looks best on these scores, which is not paid for"
     figures = (
-        ("plug_in", point_estimates.plug_in(false, false_negatives, sides, delta), f"observed rates {description}"),
-        (
-            "jeffreys",
-            point_estimates.jeffreys(false, false_negatives, sides, delta, significance),
-            f"Jeffreys limits {description}",
-        ),
-        (
-            "joint_beta",
-            point_estimates.joint_beta(false, false_negatives, sides, delta, significance),
-            f"credible bound {description}",
-        ),
+        ("plug_in", point_estimates.plug_in(*counts), f"observed rates {description}"),
+        ("jeffreys", point_estimates.jeffreys(*counts, significance), f"Jeffreys limits {description}"),
+        ("joint_beta", point_estimates.joint_beta(*counts, significance), f"credible bound {description}"),
         ("bootstrap_low", low, "5 % quantile over resampled scores; no finite-sample guarantee"),
         ("bootstrap_high", high, "95 % quantile over resampled scores; no finite-sample guarantee"),
     )
@@ -221,8 +214,7 @@ def roc(
     from audit.core.game_results import RocCurve
     from audit.stats.bounds import roc as roc_statistics
 
-    members, nonmembers = _side(member_scores, "member"), _side(nonmember_scores, "nonmember")
-    checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), "roc")
+    members, nonmembers = _sides(member_scores, nonmember_scores, "roc")
     checks.confidence(confidence)
     band = roc_statistics.band(members, nonmembers, confidence, any_curve=any_curve)
     return RocCurve(
@@ -254,13 +246,6 @@ def _scores(
     return Scores(values=values, included=included, game=scored_game, mechanism=mechanism)
 
 
-def _share(confidence: float, attacks: int) -> float:
-    """The confidence of each of so many bounds that hold together with `confidence` (Bonferroni)."""
-    if attacks < 1:
-        raise ConfigError(f"attacks is {attacks}; expected how many score columns were tried, at least 1")
-    return 1 - (1 - checks.confidence(confidence)) / attacks
-
-
 def _estimator(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
     """The estimator that is meant, once the game grants its assumptions."""
     from audit import plugins
@@ -276,8 +261,14 @@ def _estimator(estimator: str | Mapping[str, Any], family: str | None, game: Gam
     return instance
 
 
-def _side(values: ArrayLike, name: str) -> Array:
-    return score_values.read(values, f"{name} scores").astype(np.float64)
+def _sides(member_scores: ArrayLike, nonmember_scores: ArrayLike, user: str) -> tuple[Array, Array]:
+    """Both sides as float64, each with a score at least."""
+    members, nonmembers = (
+        score_values.read(values, name).astype(np.float64)
+        for values, name in ((member_scores, "member scores"), (nonmember_scores, "nonmember scores"))
+    )
+    checks.both_sides(np.arange(len(members) + len(nonmembers)) < len(members), user)
+    return members, nonmembers
 
 
 def _default_in(family: str | None, game: Game) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed, new_seed
 from audit.data import loaders
 
-NEAR = 0.01
-"""How far canaries are moved to be asked about beside, in standard deviations of each column of the data."""
-
+NEAR = 0.01  # how far canaries are moved to be asked about beside, in standard deviations of each column of the data
 CANARY = "records that are trained on and then forgotten, or never there"
 
 
@@ -111,13 +109,7 @@ def check_unlearning(
         remarks=remark_repeats(data, canaries),
     )
     report = check_system(system, Rounds(runs=runs, references=references, together=together), terms)
-    return UnlearningReport(
-        name=report.name,
-        report=report.report,
-        scores=report.scores,
-        untied_scores=report.untied_scores,
-        included=report.included,
-    )
+    return UnlearningReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def _move(canaries: Any, data: Any, generator: np.random.Generator) -> Any:

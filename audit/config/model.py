@@ -60,11 +60,9 @@ class MechanismSpec(ConfigSection):
         """The mechanism's own keys: of those that all mechanisms know, the ones that it takes or that are given."""
         package = plugins.FOLDERS["mechanisms"]
         takes, _ = plugins.keys(plugins.find(package, self.kind, "mechanisms"))
-        settings = {key: getattr(self, key) for key in ("clip_norm", "noise_multiplier", "target_epsilon")}
-        setting_values = {
-            key: value for key, value in settings.items() if value is not None and (key in takes or key != "clip_norm")
-        }
-        return {"kind": self.kind, **setting_values, **(self.model_extra or {})}
+        keys = [key for key in ("clip_norm", "noise_multiplier", "target_epsilon") if key in takes or key != "clip_norm"]
+        settings = {key: value for key in keys if (value := getattr(self, key)) is not None}
+        return {"kind": self.kind, **settings, **(self.model_extra or {})}
 
     @model_validator(mode="after")
     def _keys_fit(self) -> MechanismSpec:

@@ -100,9 +100,8 @@ def parse(
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
     identity = yaml.safe_dump(_in_order(lasting), sort_keys=False, allow_unicode=True)
     settings = tuple((path, in_words(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
-    return Resolution(
-        config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
-    )
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    return Resolution(config, canonical, digest, setting_origins, settings, tuple(lines.items()))
 
 
 def _in_order(value: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -169,7 +168,7 @@ def _set(raw: dict[str, Any], path: str, text: str) -> str:
     place: Any = raw
     exact: list[str] = []
     for key in keys[:-1]:
-        at = _at(place, key, path)
+        at = _index(place, key, path)
         current = place[at] if isinstance(place, list) else place.get(at)
         if not isinstance(current, dict | list):  # a plug-in written as its bare name becomes a mapping
             place[at] = {} if current is None else {"kind": current}
@@ -179,17 +178,15 @@ def _set(raw: dict[str, Any], path: str, text: str) -> str:
         value, _ = yaml_text.read(text)
     except ConfigError as error:
         raise ConfigError(f"--set {path}: '{text[:200]}' cannot be used: {error}") from error
-    last = _at(place, keys[-1], path)
+    last = _index(place, keys[-1], path)
     place[last] = value
     return ".".join([*exact, str(last)])
 
 
-def _at(place: Any, key: str, path: str) -> Any:
+def _index(place: Any, key: str, path: str) -> Any:
     """Return what to index `place` with: the key itself in a mapping, the number of the entry in a list."""
-    return _index(place, key, path) if isinstance(place, list) else key
-
-
-def _index(place: list[Any], key: str, path: str) -> int:
+    if not isinstance(place, list):
+        return key
     entries = [entry.get("name", entry.get("kind")) if isinstance(entry, dict) else entry for entry in place]
     if key in entries:
         return entries.index(key)

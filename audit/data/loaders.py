@@ -37,8 +37,10 @@ def is_indexed(side: object) -> bool:
 
 def read_loader(loader: Loader, name: str) -> list[int]:
     """Positions in the data set, ascending, of all that the loader draws."""
-    sampler, size = loader.sampler, _size(loader.dataset, name)
-    kind = type(sampler).__name__
+    sampler, dataset = loader.sampler, loader.dataset
+    if not is_indexed(dataset):
+        raise DataError(f"{name}: a {type(dataset).__name__} has no length or no positions; give a data set that has both")
+    kind, size = type(sampler).__name__, len(dataset)
     full = kind == "SequentialSampler" or (kind == "RandomSampler" and not sampler.replacement and len(sampler) == size)
     if full and getattr(loader, "batch_size", None) is not None:
         return list(range(size))
@@ -48,12 +50,6 @@ def read_loader(loader: Loader, name: str) -> list[int]:
         f"{name}: a loader with {kind} and batch_size {getattr(loader, 'batch_size', None)} draws records that have no fixed "
         "place; give the Dataset (or a Subset of it) itself"
     )
-
-
-def _size(dataset: Any, name: str) -> int:
-    if not is_indexed(dataset):
-        raise DataError(f"{name}: a {type(dataset).__name__} has no length or no positions; give a data set that has both")
-    return len(dataset)
 
 
 def array(value: Any) -> Array:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
     if len(present) < 2 and labels.ndim == 1:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
+    sha256 = "" if files else array_sha256(inputs if form is None else find_digests(form), as_whole(labels))
     return MemberEvidence(
         inputs=inputs,
         form=form,
@@ -96,12 +97,8 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         groups=merged_arrays["group"],
         units=merged_arrays["unit"],
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
-        sha256=combined_sha256(files) if files else _find_sha256(inputs, form, labels),
+        sha256=combined_sha256(files) if files else sha256,
     )
-
-
-def _find_sha256(inputs: Array, form: RowContainer | None, labels: Array) -> str:
-    return array_sha256(inputs if form is None else find_digests(form), as_whole(labels))
 
 
 def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | None]:
@@ -246,41 +243,35 @@ def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -
     With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. If coins decided, every
     record that occurs more than once is left out, whatever its coins: a choice that looked at them would bias the audit.
     """
-    _, content, counts = np.unique(_hashes(evidence), return_inverse=True, return_counts=True)
-    members = np.bincount(content, weights=evidence.included, minlength=len(counts))
-    on_both_sides = (members > 0) & (members < counts)
-    overlap_mask = on_both_sides[content] & ~evidence.included
-    if not overlap_mask.any():
+    hashes, advice = _hashes(evidence), "; remove them, or leave them out by overlap 'drop' (--drop-overlap)"
+    duplicates, is_single = find_overlap(hashes, evidence.included, advice if overlap == "refuse" else "")
+    if not duplicates.any():
         return evidence
-    if overlap == "refuse":
-        first = int(np.flatnonzero(overlap_mask)[0])
-        twin = int(np.flatnonzero((content == content[first]) & evidence.included)[0])
-        side = int(evidence.included.sum())
-        raise DataError(
-            f"{int(overlap_mask.sum())} nonmembers are equal to members (nonmember {first - side} is member {twin}), so the "
-            "model was trained on them; remove them, or leave them out by overlap 'drop' (--drop-overlap)"
-        )
-    mask = counts[content] == 1 if by_coins else ~overlap_mask
+    mask = is_single if by_coins else ~duplicates
     if not (evidence.included & mask).any() or not (~evidence.included & mask).any():
         raise DataError("nothing is left on one side after dropping records that are on both; the files overlap as a whole")
-    return _take(evidence, mask)
+    names = ("inputs", "labels", "original_labels", "included", "rows", "index", "groups", "units")
+    arrays = {name: value[mask] for name in names if (value := getattr(evidence, name)) is not None}
+    form = None if evidence.form is None else evidence.form.select(np.flatnonzero(mask))
+    return replace(evidence, **arrays, form=form, omissions=int((~mask).sum()))
 
 
-def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
-    return MemberEvidence(
-        inputs=evidence.inputs[mask],
-        labels=evidence.labels[mask],
-        original_labels=None if evidence.original_labels is None else evidence.original_labels[mask],
-        included=evidence.included[mask],
-        rows=evidence.rows[mask],
-        index=None if evidence.index is None else evidence.index[mask],
-        groups=None if evidence.groups is None else evidence.groups[mask],
-        units=None if evidence.units is None else evidence.units[mask],
-        name=evidence.name,
-        form=None if evidence.form is None else evidence.form.select(np.flatnonzero(mask)),
-        sha256=evidence.sha256,
-        omissions=int((~mask).sum()),
-    )
+def find_overlap(hashes: Array, included: Array, advice: str) -> tuple[Array, Array]:
+    """Return which nonmembers equal a member by their hashes `(n,)`, and which records occur once, `(n,)` bool each.
+
+    `DataError` if there is such a nonmember and `advice` says what to do about it; "" takes it.
+    """
+    _, content, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    members = np.bincount(content, weights=included, minlength=len(counts))
+    duplicates = ((members > 0) & (members < counts))[content] & ~included
+    if advice and duplicates.any():
+        first = int(np.flatnonzero(duplicates)[0])
+        twin = int(np.flatnonzero((content == content[first]) & included)[0])
+        raise DataError(
+            f"{int(duplicates.sum())} nonmembers are equal to members (nonmember {first - int(included.sum())} is member "
+            f"{twin}), so the model was trained on them{advice}"
+        )
+    return duplicates, counts[content] == 1
 
 
 def _hashes(evidence: MemberEvidence) -> Array:
@@ -289,11 +280,7 @@ def _hashes(evidence: MemberEvidence) -> Array:
         labels = [np.asarray(label).tobytes() for label in evidence.labels]
         contents = zip(find_digests(evidence.form).tolist(), labels, strict=True)
         return np.array([hashlib.blake2b(row + label, digest_size=16).hexdigest() for row, label in contents])
-    pairs = zip(evidence.inputs, evidence.labels, strict=True)
     zero = evidence.inputs.dtype.type(0)  # added, it turns -0.0 into 0.0
-    return np.array(
-        [
-            hashlib.blake2b((row + zero).tobytes() + np.asarray(label).tobytes(), digest_size=16).hexdigest()
-            for row, label in pairs
-        ]
-    )
+    pairs = zip(evidence.inputs, evidence.labels, strict=True)
+    rows = ((row + zero).tobytes() + np.asarray(label).tobytes() for row, label in pairs)
+    return np.array([hashlib.blake2b(row, digest_size=16).hexdigest() for row in rows])

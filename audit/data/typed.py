@@ -33,6 +33,11 @@ mapping = _check("a mapping of columns to [low, high]", lambda value: isinstance
 flag = _check("true or false", lambda value: isinstance(value, bool))
 
 
+def whole_numbers(low: int, high: int, **values: Any) -> None:
+    """Raise for the first value that is no whole number from `low` to `high`."""
+    _check(f"a whole number from {low} to {high}", lambda value: _count(value, low) and value <= high)(**values)
+
+
 def label_list(value: Any) -> None:
     _expect("classes", value, value is None or isinstance(value, list | tuple), "a list of labels, or null for those found")
 

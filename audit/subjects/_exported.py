@@ -13,10 +13,30 @@ from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, batched_logits
 from audit.subjects import _loading, _pt2_archive
 from audit.subjects._confined import MEMORY_GIB, ModelProcess
+from audit.subjects._loading import Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TorchExport:
+class _TorchFile:
+    """A file whose `load` runs, with torch, in a process of its own."""
+
+    load: ClassVar[Load]
+
+    path: str
+    batch_size: int = BATCH_SIZE
+    device: str = "cpu"
+    seconds: float = SECONDS
+    memory_gib: float = MEMORY_GIB
+    _model: ModelProcess = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
+        limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
+        object.__setattr__(self, "_model", ModelProcess(type(self).load, content, name, device=self.device, **limits))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TorchExport(_TorchFile):
     """An exported program that takes one batch of records and gives logits, run in its own process.
 
     Attributes:
@@ -26,21 +46,13 @@ class TorchExport:
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
+    load: ClassVar[Load] = staticmethod(_loading.torch_export)
 
-    path: str
-    batch_size: int = BATCH_SIZE
-    device: str = "cpu"
-    seconds: float = SECONDS
-    memory_gib: float = MEMORY_GIB
-    _model: ModelProcess = field(init=False, repr=False)
     _input: _pt2_archive.Input = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
-        limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        model = ModelProcess(_loading.torch_export, content, name, device=self.device, **limits)
-        object.__setattr__(self, "_model", model)
-        object.__setattr__(self, "_input", _pt2_archive.input_stated(model.facts, name))
+        _TorchFile.__post_init__(self)
+        object.__setattr__(self, "_input", _pt2_archive.input_stated(self._model.facts, Path(self.path).name))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
@@ -52,7 +64,7 @@ class TorchExport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TorchScript:
+class TorchScript(_TorchFile):
     """A scripted or traced module, put in evaluation mode and run in its own process.
 
     Its code consists of torch operators, not of Python. The archive is rewritten before torch reads it, and every graph is held
@@ -65,18 +77,7 @@ class TorchScript:
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".ts", ".torchscript", ".jit", ".pt", ".pth")
-
-    path: str
-    batch_size: int = BATCH_SIZE
-    device: str = "cpu"
-    seconds: float = SECONDS
-    memory_gib: float = MEMORY_GIB
-    _model: ModelProcess = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
-        limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        object.__setattr__(self, "_model", ModelProcess(_loading.torchscript, content, name, device=self.device, **limits))
+    load: ClassVar[Load] = staticmethod(_loading.torchscript)
 
     @staticmethod
     def recognises(path: Path) -> bool:

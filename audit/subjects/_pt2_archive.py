@@ -232,9 +232,8 @@ def _harmless_expression(text: str) -> bool:
         if isinstance(node, ast.Name):
             harmless = (_FUNCTIONS if id(node) in functions else _SYMBOL).fullmatch(node.id) is not None
         elif isinstance(node, ast.Constant):
-            harmless = isinstance(node.value, int | float) or (
-                isinstance(node.value, str) and bool(_SYMBOL.fullmatch(node.value))
-            )
+            value = node.value
+            harmless = isinstance(value, int | float) or (isinstance(value, str) and bool(_SYMBOL.fullmatch(value)))
         else:
             harmless = isinstance(node, _EXPRESSION_NODES)
         if not harmless:
@@ -270,11 +269,8 @@ def _refuse_training_mode(node: Mapping[str, Any], name: str) -> None:
     if not isinstance(target, str) or not re.match(r"torch\.ops\.aten\.(\w*dropout|\w*batch_norm)", target):
         return
     for argument in node.get("inputs", []):
-        if (
-            isinstance(argument, dict)
-            and argument.get("name") in _TRAINING_FLAGS
-            and argument.get("arg", {}).get("as_bool") is True
-        ):
+        is_flag = isinstance(argument, dict) and argument.get("name") in _TRAINING_FLAGS
+        if is_flag and argument.get("arg", {}).get("as_bool") is True:
             raise DataError(f"{name} was exported in training mode ({target} is on); call .eval() before torch.export.export")
 
 

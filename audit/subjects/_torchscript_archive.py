@@ -156,7 +156,8 @@ def vet_graphs(module: Any, name: str) -> None:
             torch._C._jit_pass_inline(graph)
             for node in _nodes(graph):
                 space, _, operator = node.kind().partition("::")
-                if not _operators.harmless(space, operator) or any(node.kindOf(key) in ("g", "gs") for key in _keys(node)):
+                holds_graphs = any(node.kindOf(key) in ("g", "gs") for key in list(node.attributeNames()))
+                if not _operators.harmless(space, operator) or holds_graphs:
                     raise DataError(
                         f"{name} is refused: its method {method} of {layer.original_name} calls {node.kind()}, which is not "
                         "among the operators that a classifier needs; export the plain classifier instead, or use torch.export"
@@ -168,10 +169,6 @@ def _nodes(block: Any) -> Iterator[Any]:
         yield node
         for inner in node.blocks():
             yield from _nodes(inner)
-
-
-def _keys(node: Any) -> list[str]:
-    return list(node.attributeNames())
 
 
 def _entries(content: bytes, name: str) -> dict[str, bytes]:

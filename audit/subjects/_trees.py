@@ -89,9 +89,8 @@ class Skops(ConfinedFile):
             estimator = loads(content, trusted=[])
         except (zipfile.BadZipFile, ValueError, TypeError, KeyError, AttributeError, ImportError, OSError, EOFError) as error:
             raise unreadable(name, "skops", error) from error
-        methods = [
-            getattr(estimator, method) for method in ("predict_proba", "decision_function") if hasattr(estimator, method)
-        ]
+        answers = ("predict_proba", "decision_function")
+        methods = [getattr(estimator, method) for method in answers if hasattr(estimator, method)]
         if not methods:
             raise DataError(
                 f"{name} holds a {type(estimator).__name__}; expected a classifier with predict_proba or decision_function"

@@ -94,16 +94,8 @@ class Onnx(ConfinedFile):
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as states
 
-        names = (
-            "Fail",
-            "InvalidArgument",
-            "InvalidGraph",
-            "InvalidProtobuf",
-            "NoSuchFile",
-            "NotImplemented",
-            "RuntimeException",
-        )
-        failures: tuple[type[Exception], ...] = (ValueError, *(getattr(states, state) for state in names))
+        names = "Fail InvalidArgument InvalidGraph InvalidProtobuf NoSuchFile NotImplemented RuntimeException"
+        failures: tuple[type[Exception], ...] = (ValueError, *(getattr(states, state) for state in names.split()))
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # fatal ones alone: all others are raised
         options.intra_op_num_threads = torch.get_num_threads()

@@ -63,12 +63,9 @@ def read_weights(header: Mapping[str, Any], content: bytes) -> tuple[Message, No
         if not isinstance(weights, Mapping) or key not in weights:
             raise DataError(f"{name} has no key '{key}'; it holds {_keys(weights)}")
         weights = weights[key]
-    if (
-        not isinstance(weights, Mapping)
-        or not weights
-        or not all(isinstance(value, torch.Tensor) for value in weights.values())
-    ):
-        hint = "; name the one with the weights as 'key'" if isinstance(weights, Mapping) else ""
+    has_names = isinstance(weights, Mapping)
+    if not has_names or not weights or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        hint = "; name the one with the weights as 'key'" * has_names
         raise DataError(f"{name} is not a state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
     plain = {str(key): _plain(value, str(key), name) for key, value in weights.items()}
     size = sum(tensor.numel() * tensor.element_size() for tensor in plain.values())
@@ -186,17 +183,14 @@ def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict
         return
     name = Path(target.path).name
     prefix = next((wrapper for wrapper in _WRAPPERS if extra and all(key.startswith(wrapper) for key in weights)), "")
-    hint = (
-        f" All names start with '{prefix}': set strip_prefix."
-        if prefix
-        else " Is it the right factory, with the right arguments?"
-    )
+    hint = "Is it the right factory, with the right arguments?"
+    hint = f"All names start with '{prefix}': set strip_prefix." if prefix else hint
     if unequal and not missing and not extra:
         key = unequal[0]
         wrong = f"'{key}' is {tuple(weights[key].shape)} in the file and {tuple(reference[key].shape)} in the module"
     else:
         wrong = f"the module lacks {examples(extra)} and the file lacks {examples(missing)}"
-    raise DataError(f"{name} does not fit what {target.factory} makes: {wrong}.{hint}")
+    raise DataError(f"{name} does not fit what {target.factory} makes: {wrong}. {hint}")
 
 
 PLUGIN = StateDict

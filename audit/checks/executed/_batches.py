@@ -53,13 +53,9 @@ class Sampling:
         dispersion = float((z**2).mean())
         spread_holds = abs(dispersion - 1) * math.sqrt(draws / 2) < Z_LIMIT * (1 + 1 / float(variance.min()))
         spread = phrase("realised variance {ratio} of the law's", ratio=f"{dispersion:.3f}")
+        value = phrase("{realised} realised, {accounted} accounted", realised=f"{realised_rate:.4g}", accounted=f"{rate:.4g}")
         return (
-            row(
-                "sampling",
-                "Sampling rate",
-                phrase("{realised} realised, {accounted} accounted", realised=f"{realised_rate:.4g}", accounted=f"{rate:.4g}"),
-                mean_holds,
-            ),
+            row("sampling", "Sampling rate", value, mean_holds),
             row("sampling-law", "Sampling law", join_clauses(("Poisson", spread)), spread_holds),
         )
 

@@ -32,8 +32,7 @@ def recomputation_row(differences: Array, names: tuple[str, str, str], unit: str
         return ()
     code, item, description = names
     largest = float(np.max(measurements))
-    value = join_clauses((description, _difference(largest, unit)))
-    return (row(code, item, value, largest <= RECOMPUTATION_LIMIT),)
+    return (row(code, item, join_clauses((description, _difference(largest, unit))), largest <= RECOMPUTATION_LIMIT),)
 
 
 def _difference(value: float, unit: str) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import DataError
 from audit.core.seeds import Seed
 from audit.data import text_files, tokens, typed
 from audit.data.source import NO_SCALING, Part, Source, array_sha256, combined_sha256, locate
@@ -48,10 +48,9 @@ class Sentences:
     unused_tokens: int = 0
 
     def __post_init__(self) -> None:
-        for key, low, high in (("count", 1, COUNT), ("length", 2, 4096), ("unused_tokens", 0, 1 << 20)):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"data.{key} is {value!r}; expected a whole number from {low} to {high}")
+        typed.whole_numbers(1, COUNT, count=self.count)
+        typed.whole_numbers(2, 4096, length=self.length)
+        typed.whole_numbers(0, 1 << 20, unused_tokens=self.unused_tokens)
 
     def read(self) -> Source:
         numbers = Seed(0).child("sentences").numpy().permutation(COUNT)[: self.count]
@@ -103,10 +102,7 @@ class Speeches:
 
     def __post_init__(self) -> None:
         typed.text(path=self.path, root=self.root)
-        for key in ("length", "stride"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
-                raise ConfigError(f"data.{key} is {value!r}; expected a whole number from 1 to 1024")
+        typed.whole_numbers(1, 1024, length=self.length, stride=self.stride)
 
     def read(self) -> Source:
         """All speeches, or `DataError` if the text has none; no test part."""

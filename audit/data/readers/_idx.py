@@ -6,7 +6,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -78,6 +78,8 @@ def parse_idx(content: bytes, dimensions: int, name: str) -> Array:
 class Mnist:
     """The folder with the four idx files of MNIST, directly or under `raw`."""
 
+    title: ClassVar[str] = "MNIST"
+
     path: str = "MNIST"
     root: str = "."
 
@@ -85,18 +87,13 @@ class Mnist:
         typed.text(path=self.path, root=self.root)
 
     def read(self) -> Source:
-        return read_idx(self.root, self.path, "MNIST")
+        return read_idx(self.root, self.path, self.title)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FashionMnist:
+class FashionMnist(Mnist):
     """The folder with the four idx files of Fashion-MNIST, directly or under `raw`."""
 
+    title: ClassVar[str] = "Fashion-MNIST"
+
     path: str = "FashionMNIST"
-    root: str = "."
-
-    def __post_init__(self) -> None:
-        typed.text(path=self.path, root=self.root)
-
-    def read(self) -> Source:
-        return read_idx(self.root, self.path, "Fashion-MNIST")

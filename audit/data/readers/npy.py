@@ -97,8 +97,7 @@ class Npy:
         ]
         names = [pair[0] for pair in pairs]
         classes = (self.classes or None) if self.task == "classification" else 0
-        source = make_source(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
-        return source
+        return make_source(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
 
     def _part(self, place: Path, labels_place: Path) -> Part:
         inputs, column = image_axes(_open(place), str(place)), np.array(_open(labels_place))
@@ -107,8 +106,7 @@ class Npy:
                 f"{len(inputs)} records in {place} but labels of shape {column.shape} in {labels_place}; expected one "
                 "label for each record"
             )
-        labels = LABELS[self.task](column, self.classes, str(labels_place))
-        return Part(inputs=inputs, labels=labels)
+        return Part(inputs=inputs, labels=LABELS[self.task](column, self.classes, str(labels_place)))
 
     def _same_records(self, places: Sequence[Path], count: int) -> list[MappedFile]:
         """Files of the same records, `(count, numbers of one)` each, which the row can hold."""

@@ -44,9 +44,8 @@ class Npz:
         typed.class_count(self.classes)
         typed.flag(whole_numbers=self.whole_numbers)
         names = list(self.arrays) if isinstance(self.arrays, list | tuple) else [None]
-        if not all(isinstance(name, str) and name not in ("y", "group", "exact") for name in names) or len(set(names)) < len(
-            names
-        ):
+        is_free = all(isinstance(name, str) and name not in ("y", "group", "exact") for name in names)
+        if not is_free or len(set(names)) < len(names):
             raise ConfigError(
                 f"data.arrays is {self.arrays!r}; expected different names of arrays, other than y, group and exact"
             )
@@ -78,8 +77,7 @@ class Npz:
             pieces = {name: arrays.pop(name) for name in self.arrays}
             arrays["x"] = side_by_side(pieces, place)
         inputs, groups = _inputs(arrays, place), arrays.get("group")
-        location = f"{place}: x"
-        finite_inputs(inputs, location)
+        finite_inputs(inputs, f"{place}: x")
         labels = LABELS[self.task](arrays["y"], self.classes, f"{place}: y")
         return Part(inputs=inputs, labels=labels, groups=None if groups is None else groups.astype(str))
 

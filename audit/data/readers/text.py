@@ -50,10 +50,9 @@ class Text:
         typed.text(path=self.path, root=self.root, cut=self.cut, tokenizer=self.tokenizer)
         typed.optional_text(test_path=self.test_path)
         checks.choice(self.cut, "data.cut", CUTS)
-        for key, low, high in (("length", 2, 1 << 20), ("unused_tokens", 0, 1 << 20), ("texts_per_user", 1, 1 << 12)):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(f"data.{key} is {value!r}; expected a whole number from {low} to {high}")
+        typed.whole_numbers(2, 1 << 20, length=self.length)
+        typed.whole_numbers(0, 1 << 20, unused_tokens=self.unused_tokens)
+        typed.whole_numbers(1, 1 << 12, texts_per_user=self.texts_per_user)
         for key in ("column", "label", "user"):
             value = getattr(self, key)
             if value is not None:

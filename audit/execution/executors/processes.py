@@ -86,9 +86,8 @@ class Processes:
                     _pass_on(messages, progress)
                     for future in ready:
                         yield running.pop(future), future.result()
-            except (
-                BaseException
-            ):  # enough is known, a job failed, or the run is stopped: what is under way would be thrown away
+            except BaseException:
+                # enough is known, a job failed, or the run is stopped: what is under way would be thrown away
                 _end(strangers)
                 raise
             finally:

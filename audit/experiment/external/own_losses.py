@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.phrases import phrase
 from audit.core.views import View
 from audit.data import loaders, row_containers
+from audit.data.members import find_overlap
 from audit.data.row_containers import RowContainer, read_rows
 from audit.experiment.external.external_models import References
 from audit.experiment.external.inspection import Inspection, examine_outputs
@@ -88,7 +89,7 @@ def examine_losses(
     _demand_losses(references)
     full = read_rows(members, "members"), read_rows(nonmembers, "nonmembers")
     sides, sha256 = _without_overlap(*full, settings.overlap)
-    index = sides.beside("index")
+    index, units = sides.beside("index"), sides.beside("unit")
     by_coins = settings.coins is not None or settings.randomised_seed is not None
     if len(sides.positions) < len(full[0]) + len(full[1]) and (by_coins or index is not None):
         raise DataError(
@@ -103,7 +104,7 @@ def examine_losses(
         values = np.concatenate([values, reference_losses])
     values, is_shifted = _positive(values)
     if references is not None:
-        order = np.arange(values.shape[1]) if index is None or sides.beside("unit") is not None else np.argsort(index)
+        order = np.arange(values.shape[1]) if index is None or units is not None else np.argsort(index)
         references = References(included=reference_included[:, order], losses=values[1:, order])
     return examine_outputs(
         View(signals={"losses": values[0]}),
@@ -111,7 +112,7 @@ def examine_losses(
         settings,
         inputs=_numbers(sides),
         groups=sides.beside("group"),
-        units=_texts(sides.beside("unit")),
+        units=None if units is None else units.astype(str),
         index=index,
         source=("records given to a loss function", sha256),
         references=references,
@@ -122,10 +123,6 @@ def examine_losses(
 def _overlap_remarks(records: tuple[RowContainer, RowContainer], sides: _Sides) -> list[str]:
     count = len(records[0]) + len(records[1]) - len(sides.positions)
     return [phrase("{count} records were left out because they occur on both sides.", count=count)] if count else []
-
-
-def _texts(values: Array | None) -> Array | None:
-    return None if values is None else values.astype(str)
 
 
 def _demand_function(value: Any, name: str) -> None:
@@ -267,21 +264,9 @@ def _without_overlap(members: RowContainer, nonmembers: RowContainer, overlap: s
     ]
     names: Sequence[bytes] = [value if value is not None else place.to_bytes(8, "big") for place, value in enumerate(digests)]
     included = np.arange(len(names)) < len(members)
-    _, content, counts = np.unique(np.array(names, dtype="S16"), return_inverse=True, return_counts=True)
-    of_members = np.bincount(content, weights=included, minlength=len(counts))
-    duplicates = ((of_members > 0) & (of_members < counts))[content] & ~included
-    mask = np.ones(len(names), bool)
-    if duplicates.any():
-        if overlap == "refuse":
-            first = int(np.flatnonzero(duplicates)[0])
-            twin = int(np.flatnonzero((content == content[first]) & included)[0])
-            raise DataError(
-                f"{int(duplicates.sum())} nonmembers are equal to members (nonmember {first - len(members)} is member {twin}), "
-                "so the model was trained on them (a pair of user and item that was seen twice is one record); remove them, or "
-                "leave them out by overlap='drop'"
-            )
-        mask = ~duplicates
-        if not (mask & included).any() or not (mask & ~included).any():
-            raise DataError("nothing is left on one side after dropping records that are on both; they overlap as a whole")
-    sides = _Sides(members=members, nonmembers=nonmembers, positions=np.flatnonzero(mask))
+    advice = " (a pair of user and item that was seen twice is one record); remove them, or leave them out by overlap='drop'"
+    duplicates, _ = find_overlap(np.array(names, dtype="S16"), included, advice if overlap == "refuse" else "")
+    if duplicates.any() and (duplicates | included).all():
+        raise DataError("nothing is left on one side after dropping records that are on both; they overlap as a whole")
+    sides = _Sides(members=members, nonmembers=nonmembers, positions=np.flatnonzero(~duplicates))
     return sides, hashlib.sha256(b"".join(names)).hexdigest()
