@@ -127,11 +127,8 @@ def check_text_generator(
     from audit.experiment.external.model_calls import call_argument
 
     root, public_texts = new_seed() if seed is None else seed, list(texts)
-    records = (
-        make_text_canaries(public_texts, canaries, Seed(root).child("text canaries").numpy())
-        if isinstance(canaries, int)
-        else list(canaries)
-    )
+    if isinstance(canaries, int):
+        canaries = make_text_canaries(public_texts, canaries, Seed(root).child("text canaries").numpy())
 
     def train(groups: list[list[str]], run_seed: int) -> list[str]:
         arguments = ([text for group in groups for text in group], run_seed)
@@ -152,7 +149,7 @@ def check_text_generator(
     return check_training(
         train,
         [[text] for text in public_texts],
-        [[text] * copies for text in records],
+        [[text] * copies for text in canaries],
         epsilon=epsilon,
         delta=delta,
         references=references,

@@ -74,12 +74,8 @@ def _reachable(top: str) -> dict[str, list[Path]]:
         units[name] = _files(name)
         home = _home(name)
         if home is not None and home not in _LIBRARIES:
-            imports = {imports_module for path in units[name] for imports_module in _imports(path)}
-            waiting += [
-                imports_module
-                for imports_module in imports
-                if _home(imports_module) == home and imports_module not in _PACKAGES
-            ]
+            imports = {module for path in units[name] for module in _imports(path)}
+            waiting += [module for module in imports if _home(module) == home and module not in _PACKAGES]
     return units
 
 

@@ -91,11 +91,9 @@ class Npy:
             parts.append(part)
             digests = [files[0].sha256, file_sha256(places[1]), *(file.sha256 for file in files[1:])]
             read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
-        scalings = [
-            find_scaling(part.inputs, pair[0], whole_numbers=self.whole_numbers and not self.arrays)
-            for part, pair in zip(parts, pairs, strict=True)
-        ]
-        names = [pair[0] for pair in pairs]
+        names, is_whole = [pair[0] for pair in pairs], self.whole_numbers and not self.arrays
+        rows = zip(parts, names, strict=True)
+        scalings = [find_scaling(part.inputs, name, whole_numbers=is_whole) for part, name in rows]
         classes = (self.classes or None) if self.task == "classification" else 0
         return make_source(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
 

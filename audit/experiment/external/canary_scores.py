@@ -56,24 +56,18 @@ class CoinKnowledge:
     @property
     def check(self) -> Check:
         """Return the row on how the coins are known."""
-        item = "Coins of the canaries"
-        value: str
+        code, value, status = "coins", "no commitment, and nobody states that there were coins: no epsilon follows", Status.GAP
+        digest = {"commitment": self.commitment}
         if self.commitment and self.in_process:
-            value = phrase(
-                "fixed before the training began, in the process that trained; commitment {commitment}",
-                commitment=self.commitment,
-            )
+            value = phrase("fixed before the training began, in the process that trained; commitment {commitment}", **digest)
         elif self.commitment:
             value = phrase(
-                "texts and coins are those of the commitment {commitment}; that it was published before is declared",
-                commitment=self.commitment,
+                "texts and coins are those of the commitment {commitment}; that it was published before is declared", **digest
             )
         elif self.declared:
-            value = "independent coins, without a commitment to them"
-        else:
-            value = "no commitment, and nobody states that there were coins: no epsilon follows"
-        status = Status.CHECKED if self.commitment else Status.DECLARED if self.declared else Status.GAP
-        return Check(code="game" if self.declared and not self.commitment else "coins", item=item, value=value, status=status)
+            code, value, status = "game", "independent coins, without a commitment to them", Status.DECLARED
+        status = Status.CHECKED if self.commitment else status
+        return Check(code=code, item="Coins of the canaries", value=value, status=status)
 
 
 def examine_canaries(
@@ -90,18 +84,16 @@ def examine_canaries(
     `columns` are `(m,)` scores in the order of the canaries, decoys among them, higher for those taken for members; or several
     such columns by name.
     """
-    tables = {
-        key: _demand_scores(key, column, len(canaries))
-        for key, column in (columns if isinstance(columns, Mapping) else {"scores": columns}).items()
-    }
+    named = columns if isinstance(columns, Mapping) else {"scores": columns}
+    tables = {key: _demand_scores(key, column, len(canaries)) for key, column in named.items()}
     is_decoy = np.array([canary.decoy for canary in canaries])
     own = [canary for canary in canaries if not canary.decoy]
     included = np.array([canary.included for canary in own])
     features = text_features([canary.text for canary in own])
     guard = blind.guard(features, None, included, settings.stream.child("texts"))
     order = order_tail(included)
-    decoys = _judge_decoys(next(iter(tables.values())), is_decoy, canaries)
-    groups = _find_groups(next(iter(tables.values()))[~is_decoy], included)
+    first = next(iter(tables.values()))
+    decoys, groups = _judge_decoys(first, is_decoy, canaries), _find_groups(first[~is_decoy], included)
     text_groups = blind.NOT_RUN if groups is None else blind.guard(features, None, groups, settings.stream.child("groups"))
     doubts = [
         "texts alone tell included canaries from the others, so scores show how they were chosen" * guard.has_bias,
@@ -112,12 +104,8 @@ def examine_canaries(
         _APART * (coins.are_stated and groups is not None and not text_groups.has_bias),
     ]
     value = phrase("number of heads and of runs: p = {p}", p=f"{order:.2g}")
-    checks = (
-        coins.check,
-        guard.check,
-        Check(code="order", item="Order of the coins", value=value, status=Status.FAILED if doubts[1] else Status.CHECKED),
-        *decoys[0],
-    )
+    status = Status.FAILED if doubts[1] else Status.CHECKED
+    order_row = Check(code="order", item="Order of the coins", value=value, status=status)
     content = "\n".join(repr(canary) for canary in canaries)
     facts = {
         "scores": name,
@@ -137,7 +125,7 @@ def examine_canaries(
         name=name,
         game=game if coins.are_stated else replace(game, inclusion=Inclusion.SPLIT),
         claims=settings.claims,
-        checks=checks,
+        checks=(coins.check, guard.check, order_row, *decoys[0]),
         remarks=(*notes, *remarks),
         facts=facts,
         log_odds=coins.are_stated and not any(map(guess_split.has_long_lower_tail, tables.values())),

@@ -20,7 +20,7 @@ from audit.core.claims import Outcome
 from audit.core.data import Array
 from audit.core.errors import AssumptionError
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.lower_bounds import LowerBound, report_bound
+from audit.core.lower_bounds import LowerBound
 from audit.core.results import AuditReport, MechanismResult, Status
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -91,12 +91,8 @@ def noisy_report(report: AuditReport, games: Mapping[Place, ScoredGame], key: by
     Games that cannot be computed again from scores (of secrets, or stopped at the first proof) are left out. `AssumptionError`
     if no game is left, a check that memberships decide has failed, or the verdict would be another one.
     """
-    failed = [
-        check.item
-        for result in report.mechanisms
-        for check in result.checks
-        if check.code in OF_COINS and check.status is Status.FAILED
-    ]
+    rows = [check for result in report.mechanisms for check in result.checks if check.code in OF_COINS]
+    failed = [check.item for check in rows if check.status is Status.FAILED]
     if failed:
         raise AssumptionError(
             f"no external edition of an audit whose own checks of its memberships failed ({', '.join(failed)}): that they "
@@ -144,9 +140,7 @@ def _noisy_result(result: MechanismResult, games: Mapping[Place, ScoredGame], ke
     return replace(
         result,
         games=tuple(game.type_bounds(void=void) for game in noisy_games),
-        verdicts=tuple(
-            row if row.bound is None else replace(row, bound=report_bound(row.bound, void=void)) for row in verdicts
-        ),
+        verdicts=judge.type_bounds(verdicts, void=void),
         outcome=outcome,
         bound_trajectories=(),
     )
@@ -154,20 +148,15 @@ def _noisy_result(result: MechanismResult, games: Mapping[Place, ScoredGame], ke
 
 def _noisy_game(result: MechanismResult, game: GameResult, game_scores: ScoredGame, key: bytes) -> GameResult:
     included = flip_memberships(game_scores.included, key, (result.name, game.name))
-    attacks = tuple(
-        _noisy_attack(result, game, attack_result, Scores(
-            values=game_scores.columns[attack_result.scorer],
-            included=included,
-            game=game.game.at(attack_result.access or game.game.access),
-            attack=attack_result.scorer,
-            mechanism=result.mechanism,
-        ))
-        for attack_result in game.attacks
-    )  # fmt: skip
-    return replace(game, attacks=attacks, records=(), groups=(), evaluation=None, trigger=None)
+    attacks = []
+    for old in game.attacks:
+        rules, values = game.game.at(old.access or game.game.access), game_scores.columns[old.scorer]
+        scores = Scores(values=values, included=included, game=rules, attack=old.scorer, mechanism=result.mechanism)
+        attacks.append(_noisy_attack(game, old, scores))
+    return replace(game, attacks=tuple(attacks), records=(), groups=(), evaluation=None, trigger=None)
 
 
-def _noisy_attack(result: MechanismResult, game: GameResult, old: AttackResult, scores: Scores) -> AttackResult:
+def _noisy_attack(game: GameResult, old: AttackResult, scores: Scores) -> AttackResult:
     """Return figures and bounds of an attack for other memberships of the same records."""
     stream = Seed(0).child(game.name).child(old.scorer)
     bounds: list[LowerBound] = []
@@ -195,9 +184,8 @@ def leaks(editions: Sequence[AuditReport], report: AuditReport, games: Mapping[P
             game_scores = games.get((result.name, game.name))
             if game_scores is not None and game.game.choices == 1:
                 rows = [row for edition in editions for row in _same_game(edition, index, result, game)]
-                leak_rows.append(
-                    _leak(game.name, rows, game_scores, flip_memberships(game_scores.included, key, (result.name, game.name)))
-                )
+                noisy = flip_memberships(game_scores.included, key, (result.name, game.name))
+                leak_rows.append(_leak(game.name, rows, game_scores, noisy))
     return leak_rows
 
 

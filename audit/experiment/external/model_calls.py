@@ -40,12 +40,11 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
     if callable(target):
         name = f"the target's function {_qualname(target)}"
         return _whole_or_batches(lambda batch: read_result(call_named(target, batch, name), name))
-    is_file = isinstance(target, str | Path | bytes)
+    advice = "; load a file first, as joblib.load(path), or audit it by the command `audit model`"
+    advice *= isinstance(target, str | Path | bytes)
     raise ConfigError(
         f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
-        "predict_proba, decision_function or predict, a Target or a Subject"
-        + "; load a file first, as joblib.load(path), or audit it by the command `audit model`"
-        * is_file
+        f"predict_proba, decision_function or predict, a Target or a Subject{advice}"
     )
 
 
@@ -114,20 +113,15 @@ def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool
         parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
     except (TypeError, ValueError):  # of builtin functions nothing is known
         return function(batch)
-    by_position = [
-        parameter for parameter in parameters if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY)
-    ]
+    in_both = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    by_position = [row for row in parameters if row.kind in (in_both, row.POSITIONAL_ONLY)]
     if isinstance(batch, tuple):
         required_count = sum(parameter.default is parameter.empty for parameter in by_position)
         is_open = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
         has_places = is_open or len(batch) <= len(by_position)
         is_apart = has_places and (len(batch) == 1 or is_module or is_open or required_count > 1)
         return function(*batch) if is_apart else function(batch)
-    names = {
-        parameter.name
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
+    names = {row.name for row in parameters if row.kind in (in_both, row.KEYWORD_ONLY)}
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters) and (names & set(batch) or not by_position):
         return function(**batch)
     unknown_keys = [key for key in batch if key not in names]

@@ -185,11 +185,9 @@ def remarks_on(users: Users | None, claim_unit: str | None) -> list[str]:
     """A remark on a game of users; none on one of records."""
     if users is None:
         return []
-    about = (
-        phrase("bounds are converted from a group of {records} records to one record", records=users.largest)
-        if claim_unit == "record" and users.largest > 1
-        else "bounds are about adding or removing a user with all records"
-    )
+    about: str = "bounds are about adding or removing a user with all records"
+    if claim_unit == "record" and users.largest > 1:
+        about = phrase("bounds are converted from a group of {records} records to one record", records=users.largest)
     return [
         phrase(
             "One coin decided on all records of each of {users} users (at most {records} of one); scores of a "

@@ -91,15 +91,12 @@ class StatedClaims:
 
 def state(training_design: TrainingDesign, delta: float) -> StatedClaims:
     """Return what owners and accountants claim of a recipe, and the limit that its mechanism sets."""
-    computed_claims = [
-        accountant.claim(training_design.mechanism, delta=delta, adjacency=training_design.adjacency)
-        for accountant in training_design.accountants
-    ]
+    mechanism, adjacency = training_design.mechanism, training_design.adjacency
+    computed_claims = [part.claim(mechanism, delta=delta, adjacency=adjacency) for part in training_design.accountants]
     finite = [claim for claim in computed_claims if math.isfinite(claim.epsilon)]
-    protection_unit = unit(training_design.mechanism)
-    all_claims = [*(replace(claim, adjacency=training_design.adjacency) for claim in training_design.declared), *finite]
-    claims = tuple(replace(claim, unit=protection_unit) for claim in all_claims)
-    return StatedClaims(claims=claims, limit=limit_curve(training_design.mechanism, training_design.adjacency))
+    all_claims = [*(replace(claim, adjacency=adjacency) for claim in training_design.declared), *finite]
+    claims = tuple(replace(claim, unit=unit(mechanism)) for claim in all_claims)
+    return StatedClaims(claims=claims, limit=limit_curve(mechanism, adjacency))
 
 
 def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
@@ -122,7 +119,5 @@ def charged(training_design: TrainingDesign, claims: Sequence[Claim], delta: flo
     training = repetition(training_design.mechanism)
     if training is None or is_non_private(training) or not claims:
         return ()
-    return tuple(
-        calibration.trajectory(accountant, training, delta=delta, adjacency=claims[0].adjacency)
-        for accountant in training_design.accountants
-    )
+    accountants, adjacency = training_design.accountants, claims[0].adjacency
+    return tuple(calibration.trajectory(part, training, delta=delta, adjacency=adjacency) for part in accountants)

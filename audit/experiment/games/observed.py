@@ -120,20 +120,17 @@ def gather(keys: Sequence[str], store: Store) -> Observations:
         return np.concatenate([part[name] for part in small])
 
     whole_run = {"steps": int, "noise_draws": int, "measured": bool}  # the same in every job of a game
-    fields: dict[str, Any] = {
-        field.name: whole_run[field.name](small[0][f"executed/{field.name}"])
-        if field.name in whole_run
-        else join(f"executed/{field.name}")
-        for field in dataclasses.fields(Executed)
-    }
-    execution = Executed(**fields)
+    executed: dict[str, Any] = {key: kind(small[0][f"executed/{key}"]) for key, kind in whole_run.items()}
+    further = [field.name for field in dataclasses.fields(Executed) if field.name not in whole_run]
+    executed |= {key: join(f"executed/{key}") for key in further}
     non_finite = join("diverged")
     names = store.names(keys[0])
-    signals = {
-        name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
-    }
+    rows = {name.removeprefix(SIGNAL): name for name in names if name.startswith(SIGNAL)}
+    signals = {key: _whole(name, keys, len(non_finite), store) for key, name in rows.items()}
     figures = {name.removeprefix(TEST_FIGURE): join(name) for name in names if name.startswith(TEST_FIGURE)}
-    return Observations(signals=signals, test_figures=figures, diverged=non_finite, executed=execution, room=_room(store))
+    return Observations(
+        signals=signals, test_figures=figures, diverged=non_finite, executed=Executed(**executed), room=_room(store)
+    )
 
 
 def _room(store: Store) -> Room:

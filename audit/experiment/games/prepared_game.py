@@ -77,9 +77,7 @@ class PreparedGame:
     def without(self, left_out: Mapping[str, str]) -> PreparedGame:
         """The same without these attacks, by name with the reason of each."""
         attacks = tuple(attack for attack in self.game_design.attacks if attack.name not in left_out)
-        notes = tuple(
-            phrase("'{attack}' was left out: {reason}", attack=name, reason=reason) for name, reason in left_out.items()
-        )
+        notes = [phrase("'{attack}' was left out: {reason}", attack=name, reason=left_out[name]) for name in left_out]
         return replace(self, game_design=replace(self.game_design, attacks=attacks), notes=(*self.notes, *notes))
 
 
@@ -94,11 +92,8 @@ class ExternalRecords:
 
     @classmethod
     def of(cls, records: Records) -> ExternalRecords:
-        return cls(
-            canaries=Canaries(
-                kind="given", description="records given as members and nonmembers", payload=CanaryRecords(records=records)
-            )
-        )
+        description, payload = "records given as members and nonmembers", CanaryRecords(records=records)
+        return cls(canaries=Canaries(kind="given", description=description, payload=payload))
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         return self.canaries
@@ -108,17 +103,12 @@ def prepare_games(design: AuditDesign, audit_inputs: AuditInputs, delta: float) 
     """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
     games = []
     for training_design, game_design in design.pairs:
-        prepared_game = insert(
-            training_design, game_design, audit_inputs, game_seed(training_design, game_design, audit_inputs)
-        )
+        # parties that look at the same training share its stream
+        seed = audit_inputs.seed.child(f"recipe:{training_design.trained_as}").child(f"game:{game_design.name}")
+        prepared_game = insert(training_design, game_design, audit_inputs, seed)
         refuse_unfit(prepared_game, delta)
         games.append(prepared_game)
     return games
-
-
-def game_seed(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs) -> Seed:
-    """The stream of a game on a recipe; parties that look at the same training share it."""
-    return audit_inputs.seed.child(f"recipe:{training_design.trained_as}").child(f"game:{game_design.name}")
 
 
 def insert(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs, seed: Seed) -> PreparedGame:

@@ -1,5 +1,6 @@
 """An audit as objects: what is compared, which games are played, and with what."""
 
+import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -145,12 +146,8 @@ class AuditDesign:
     @property
     def pairs(self) -> list[tuple[TrainingDesign, GameDesign]]:
         """Every recipe with every game that is played on it."""
-        return [
-            (training_design, game_design)
-            for training_design in self.training_designs
-            for game_design in self.game_designs
-            if training_design.name in game_design.training_designs
-        ]
+        pairs = itertools.product(self.training_designs, self.game_designs)
+        return [(training, game) for training, game in pairs if training.name in game.training_designs]
 
     @property
     def trainings(self) -> list[tuple[TrainingDesign, GameDesign]]:
@@ -163,13 +160,8 @@ class AuditDesign:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return what the cover says of trainings that are not the same to all parties."""
-        return tuple(
-            dict.fromkeys(
-                phrase("{training}: {remark}.", training=training_design.trained_as, remark=training_design.remark)
-                for training_design in self.training_designs
-                if training_design.remark
-            )
-        )
+        pairs = dict.fromkeys((row.trained_as, row.remark) for row in self.training_designs if row.remark)
+        return tuple(phrase("{training}: {remark}.", training=training, remark=remark) for training, remark in pairs)
 
     @property
     def stops(self) -> bool:

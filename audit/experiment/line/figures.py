@@ -37,16 +37,14 @@ def attack_result(
     ranks = _without_ties(scores)
     has_area = min(len(scores.members), len(scores.nonmembers)) > 1
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence) if has_area else (None, None)
+    limits = zip(TARGET_FPRS, _limits(claim_limits), strict=True)
     return AttackResult(
         scorer=scores.attack,
         auc=roc.auc(scores.members, scores.nonmembers) if has_area else None,
         auc_lower=low,
         auc_upper=high,
         roc=_curve(*ranks, confidence),
-        tpr_at=tuple(
-            _tpr_at(scores, ranks, target, confidence, limit)
-            for target, limit in zip(TARGET_FPRS, _limits(claim_limits), strict=True)
-        ),
+        tpr_at=tuple(_tpr_at(scores, ranks, target, confidence, limit) for target, limit in limits),
         histogram=_histogram(scores),
         bounds=bounds,
         control=control,

@@ -70,22 +70,17 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
     outcome = _outcome(training, games, verdicts)
     void = outcome is Outcome.INVALID or not evidence_valid
+    curves = [row for game in games for row in game.trajectories]
     return MechanismResult(
         name=training.name,
         mechanism=training.mechanism,
         claims=training.stated_claims.claims,
         trajectories=training.trajectories,
         bound_trajectories=tuple(
-            report_trajectory(curve, family, void=void)
-            for game in games
-            for family, curve in game.trajectories
-            if inside or family is None
+            report_trajectory(curve, family, void=void) for family, curve in curves if inside or family is None
         ),
         games=tuple((game.result if inside else game.result.for_any_mechanism()).type_bounds(void=void) for game in games),
-        verdicts=tuple(
-            verdict if verdict.bound is None else replace(verdict, bound=report_bound(verdict.bound, void=void))
-            for verdict in verdicts
-        ),
+        verdicts=type_bounds(verdicts, void=void),
         outcome=outcome,
         utility=training.utility,
         checks=checks,
@@ -94,6 +89,12 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         training=training.shared,
         preflight=training.preflight,
     )
+
+
+def type_bounds(verdicts: Sequence[Verdict], *, void: bool) -> tuple[Verdict, ...]:
+    """Return verdicts with their bounds as a report has them, of an audit that is void or not."""
+    rows = [(row, None if row.bound is None else report_bound(row.bound, void=void)) for row in verdicts]
+    return tuple(replace(row, bound=bound) for row, bound in rows)
 
 
 def _outcome(training: Training, games: Sequence[GameOutcome], verdicts: Sequence[Verdict]) -> Outcome | None:

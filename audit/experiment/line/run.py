@@ -27,9 +27,7 @@ def run(
     """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     design, budget, execution = experiment.design, experiment.budget, experiment.execution
     dataset, delta = experiment.audit_inputs.dataset, budget.delta
-    stated_claims = {
-        training_design.name: hypothesis.state(training_design, delta) for training_design in design.training_designs
-    }
+    stated_claims = {training.name: hypothesis.state(training, delta) for training in design.training_designs}
     stages.LOG.info("rehearsing attacks on untrained models")
     games = playable(prepare_games(design, experiment.audit_inputs, delta), dataset, execution.device)
     resources = Resources(dataset=dataset, execution=execution, store=store, watcher=watcher)
@@ -39,12 +37,12 @@ def run(
         outcomes[name].append(game.play_game(prepared_game, stated_claims[name], budget, resources, len(games)))
     results, trainings = [], set[str]()
     for training_design in design.training_designs:
-        own = outcomes[training_design.name]
+        own, stated = outcomes[training_design.name], stated_claims[training_design.name]
         training = judge.Training(
             name=training_design.name,
             mechanism=training_design.mechanism,
-            stated_claims=stated_claims[training_design.name],
-            trajectories=hypothesis.charged(training_design, stated_claims[training_design.name].claims, delta),
+            stated_claims=stated,
+            trajectories=hypothesis.charged(training_design, stated.claims, delta),
             utility=utility([outcome.observed for outcome in own if outcome.observed is not None]),
             counted=training_design.trained_as not in trainings,
             shared=training_design.training,

@@ -86,15 +86,9 @@ def make_plan(
     games = prepare_games(design, audit_inputs, budget.delta) if is_made and is_small else []
     games = playable(games, audit_inputs.dataset, experiment.execution.device)
     large = f"no game was played on untrained models, which have {audit_inputs.parameters:,} parameters; audit plan does it"
-    samples = [
-        insert(training_design, game_design, audit_inputs, audit_inputs.seed.child("plan"))
-        for training_design, game_design in design.pairs
-    ]
+    samples = [insert(*pair, audit_inputs, audit_inputs.seed.child("plan")) for pair in design.pairs]
     ceilings = Table(_ceilings(samples, budget))
-    claims = {
-        training_design.name: hypothesis.state(training_design, budget.delta).claims
-        for training_design in design.training_designs
-    }
+    claims = {training.name: hypothesis.state(training, budget.delta).claims for training in design.training_designs}
     times = estimate(design, audit_inputs, experiment.execution) if measure else []
     study = PowerStudy(
         budget=budget,
@@ -120,9 +114,9 @@ def make_plan(
         ),
         power=Table(() if violation is None else [row for prepared_game in samples for row in study.rows(prepared_game)]),
         stopping=Table(
-            StoppingRow(mechanism=training_design.name, game=game_design.name, most_runs=game_design.runs)
-            for training_design, game_design in design.pairs
-            if game_design.stops
+            StoppingRow(mechanism=training.name, game=game.name, most_runs=game.runs)
+            for training, game in design.pairs
+            if game.stops
         ),
         timing=Table(times),
         peak_disk_bytes=bytes_needed(design, audit_inputs) if is_made else None,
