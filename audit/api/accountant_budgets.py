@@ -33,9 +33,7 @@ def noise(
 ) -> Table[NoiseRow]:
     """The least noise that keeps DP-SGD of `steps` steps, or any event, within a budget, by each accountant.
 
-    Args:
-        event: in place of `sample_rate` and `steps`: all its noise multipliers are multiplied by one factor.
-        group_size: records that change together.
+    In place of `sample_rate` and `steps`, `event` has all its noise multipliers multiplied by one factor.
 
     Raises:
         ConfigError: a target, delta or rate that is none; no such accountant; an event without noise.
@@ -91,9 +89,8 @@ def steps(
 ) -> Table[StepsRow]:
     """Return how many steps of DP-SGD, or repetitions of an event, stay within a budget, and how many of them are left.
 
-    Args:
-        event: in place of `noise_multiplier` and `sample_rate`: of a repetition its mechanism is the step, else all of it.
-        group_size: records that change together.
+    In place of `noise_multiplier` and `sample_rate`, the step is the mechanism of an `event` that is a repetition, or all of
+    it.
 
     Raises:
         ConfigError: a number that is none of its kind; no such accountant.

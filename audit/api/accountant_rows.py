@@ -77,8 +77,7 @@ class NoiseRow:
 class StepsRow:
     """The most steps within a budget by one accountant, and how many of them are left; None if it does not cover them.
 
-    Attributes:
-        is_limit: whether `steps` is only the largest number that was tried, all of which stay within the budget.
+    With `is_limit`, `steps` is only the largest number that was tried, all of which stay within the budget.
     """
 
     accountant: str

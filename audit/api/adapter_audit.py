@@ -87,7 +87,6 @@ def examine_adapter(
 
 
 def _refuse_unchanged(after: Array, before: Array, folder: Path) -> None:
-    """Raise `ExecutionMismatch` if a trained model scores everything as its base does."""
     if np.array_equal(after, before):
         raise ExecutionMismatch(
             f"{folder} changes no log-probability: an adapter that is not connected, or a rate of 0; the audit is invalid"

@@ -42,7 +42,6 @@ def compare_attacks(
         battery: with all attacks of this project that these models can serve.
         references: models that each target is compared with; None takes all others.
         targets: models that are attacked, evenly spread; None takes all.
-        seed: of attacks that draw.
 
     Raises:
         ConfigError: an attack that does not exist, or no attack that can score these models.
@@ -78,7 +77,6 @@ def _arrays(models: str | Path | Mapping[str, ArrayLike]) -> dict[str, Any]:
 
 
 def _view(arrays: Mapping[str, Any]) -> tuple[View, Any]:
-    """The models as a view, and their labels."""
     from audit.core.views import View
 
     forms = [form for form in FORMS if form in arrays]

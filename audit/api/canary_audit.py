@@ -176,10 +176,8 @@ class CanaryAudit:
     ) -> AuditReport:
         """Return the report on the trained model: the epsilon that the canaries prove beside the one that is claimed.
 
-        The score is the log-probability of a secret after training minus before it.
-
-        Raises:
-            ObservationError: nothing was trained with the callback, or the model was sharded.
+        The score is the log-probability of a secret after training minus before it. `ObservationError` if nothing was trained
+        with the callback, or the model was sharded.
         """
         from audit.experiment.external import canary_scores, inspection
 

@@ -42,11 +42,7 @@ class AttackRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCheck:
-    """What a check of a trained model found; `print` shows it in a few lines.
-
-    Attributes:
-        inspection: the report, and the scores of every record by every attack.
-    """
+    """What a check of a trained model found, with the scores of every record by every attack; `print` shows it in short."""
 
     inspection: Inspection
 
@@ -104,7 +100,6 @@ class ModelCheck:
         return "\n".join(lines)
 
     def _suggest_attacks(self) -> list[str]:
-        """Return what would let further attacks run, in a line."""
         waiting = sum("reference models" in reason for reason in self.inspection.not_run.values())
         attacks = f"{plural(waiting, 'further attack')} {'compares' if waiting == 1 else 'compare'}"
         return [f"  {attacks} with reference models: references=audit.ReferenceTraining(train)"] if waiting else []

@@ -13,7 +13,7 @@ from audit.core.events import Event
 
 @runtime_checkable
 class HistoryHolder(Protocol):
-    """An accountant of Opacus, as far as it is looked at here: it remembers what was done."""
+    """An accountant of Opacus, as far as it is looked at here."""
 
     @property
     def history(self) -> Any: ...
@@ -68,7 +68,6 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
 
 
 def _read_value(source: Any) -> Event:
-    """Return the event of an object in memory."""
     tree = source.history if isinstance(source, HistoryHolder) else source
     if isinstance(tree, Mapping | Sequence | deque):
         try:

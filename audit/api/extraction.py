@@ -54,11 +54,9 @@ def eidetic_extraction(
     Args:
         generate: prefixes `(n, prefix)` and a length to continuations `(n, length)`: of a model or a server.
         texts: tokens of all training texts; they are tried in their first `prefix + length` tokens, and counted whole.
-        prefix: tokens that the model is given.
         length: tokens of a continuation, all of which must be right.
         levels: k, the largest numbers of texts that hold a continuation.
         most_texts: that are tried, drawn at random if there are more.
-        seed: of that draw.
 
     Raises:
         ConfigError: a number below 1.

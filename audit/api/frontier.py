@@ -63,11 +63,7 @@ def frontier(
 
 
 def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Return a config's values with a mechanism per multiplier in place of one, and their names.
-
-    Raises:
-        ConfigError: the mechanism is not there, takes no noise, or several could be meant.
-    """
+    """Return a config's values with a mechanism per multiplier in place of one, and their names."""
     from audit.config import yaml_text
 
     settings: dict[str, Any] = yaml_text.read(text)[0]

@@ -26,7 +26,6 @@ _MARKER = "replay(data, epsilon=None, delta=0.0, mu=None, undecided='skip', ...)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 

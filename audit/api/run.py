@@ -84,19 +84,13 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """A run that is over.
-
-    Attributes:
-        folder: where it is.
-        failures: formats that could not be rendered, and why.
-    """
+    """A run that is over, in its folder, with the formats that could not be rendered, and why."""
 
     report: AuditReport
     folder: Path
     failures: tuple[str, ...] = ()
 
     def refuse_incomplete(self) -> None:
-        """Raise `OutputError` if formats of the report could not be rendered; the rest is kept."""
         import reports
 
         reports.refuse_incomplete(self.failures, self.folder)
@@ -123,11 +117,7 @@ class Launch:
     watching: Callable[[Experiment], AbstractContextManager[Watcher]]
 
     def go(self) -> RunOutcome:
-        """Run it.
-
-        Raises:
-            AuditError: what makes it impossible; the error is in the folder's audit.log, and finished models are kept.
-        """
+        """Run it; the folder's audit.log holds the `AuditError` that makes it impossible, and finished models are kept."""
         from audit.execution.log_file import log_in
         from audit.execution.store import Store
 
@@ -144,7 +134,6 @@ class Launch:
                 raise
 
     def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
-        """Return the report, the games behind it and the seconds it took."""
         from audit.accounting.report_costs import with_costs
         from audit.config.seeds import refuse_short_seed
         from audit.execution import manifest

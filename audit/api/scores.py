@@ -236,7 +236,6 @@ def _scores(
     mechanism: Event | None,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> Scores:
-    """Both sides together, with the game that they come from."""
     sides = [score_values.read(member_scores, "member scores"), score_values.read(nonmember_scores, "nonmember scores")]
     score_values.refuse_memberships(*sides)
     values = score_values.on_common_scale(sides)
@@ -247,7 +246,6 @@ def _scores(
 
 
 def _estimator(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
-    """The estimator that is meant, once the game grants its assumptions."""
     from audit import plugins
 
     if estimator != "auto" and family is not None:

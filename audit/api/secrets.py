@@ -145,12 +145,10 @@ def reconstruction_bound(
 
 
 def _entries(bound: LowerBound) -> dict[str, Any]:
-    """A bound's fields by name."""
     return {field.name: getattr(bound, field.name) for field in fields(bound)}
 
 
 def _numbers(values: ArrayLike, name: str) -> Array:
-    """An array of floats, or `DataError` if values are not numbers or their rows differ in length."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -158,7 +156,6 @@ def _numbers(values: ArrayLike, name: str) -> Array:
 
 
 def _chances(prior: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Chances of each value of each secret, from one row for all secrets or from a row for each."""
     chances = _numbers(prior, "prior")
     if chances.shape not in {shape, shape[1:]}:
         raise DataError(f"prior has shape {chances.shape} for scores of shape {shape}; expected that, or {shape[1:]}")

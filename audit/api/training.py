@@ -27,14 +27,11 @@ TESTED_DELTA = 1e-12  # at which a claim with delta 0 is tested, which it implie
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingReport:
-    """What canaries of a training prove.
+    """What canaries of a training, `name` being its function, prove.
 
     Attributes:
-        name: of the training function.
-        report: the whole report, for every format.
-        scores: `(runs, canaries)`: higher for canaries that were seen.
+        scores: `(runs, canaries)`: higher for canaries that were seen; `included` bool, their coins.
         untied_scores: the same, equal ones in random order: what the figures of the report follow from.
-        included: `(runs, canaries)` bool: its coin.
     """
 
     name: str
@@ -190,7 +187,6 @@ def check_system(system: SystemUnderTest, rounds: Rounds, terms: CheckTerms) -> 
 
 
 def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: CheckTerms, root: Seed) -> TrainingReport:
-    """Return the report on a game that was system_game."""
     from audit.experiment.external.scores import ScoreOrigin, judge_scores
     from audit.experiment.external.system_game import break_ties
     from audit.experiment.games.settings import Settings
