@@ -113,7 +113,6 @@ def _file_event(path: Path, mechanism: str) -> Event:
 
 
 def _tree(path: Path) -> Any:
-    """Return what a file holds: JSON, YAML, or for any other suffix the text of an expression."""
     from audit.config import yaml_text
     from audit.core import files
 
@@ -139,7 +138,6 @@ def _report_event(path: Path, mechanism: str) -> Event:
 
 
 def _only_training(events: Mapping[str, Event], mechanism: str) -> Event:
-    """The event of the training of a name, or of the only one."""
     candidates = {name: event for name, event in events.items() if not mechanism or name == mechanism}
     if len(candidates) != 1:
         problem = f"has no training '{mechanism}'" if mechanism else f"has {len(candidates)} private trainings"

@@ -152,7 +152,6 @@ def _heads(texts: Sequence[str], kinds: Sequence[str]) -> Counter[str]:
 
 
 def _words_before(site: re.Match[str]) -> tuple[str, ...]:
-    """Return the words that are before an identifier in its text, each once."""
     return tuple(set(re.findall(r"[0-9a-z]{2,}", site.string[: site.start()].lower())))
 
 

@@ -187,7 +187,6 @@ class Launch:
 
 
 def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
-    """Return what the report says in addition to its results."""
     from audit.core.provenance import Engagement
     from audit.engine import device
     from audit.experiment.line import provenance
@@ -219,6 +218,5 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
 
 @contextmanager
 def _passing() -> Iterator[Path]:
-    """A folder for a run of which nothing stays."""
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         yield Path(folder) / "run"

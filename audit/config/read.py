@@ -59,7 +59,6 @@ def config_names(name: str) -> Path:
 
 
 def shipped_configs() -> tuple[str, ...]:
-    """Names of the configs that come with the project."""
     return tuple(sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")}))
 
 
@@ -240,7 +239,6 @@ def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], loca
 
 
 def _keys_at(loc: Sequence[str]) -> list[str]:
-    """The keys that the config model allows at a location."""
     model: Any = Config
     for part in loc:
         if part.isdigit():
@@ -258,7 +256,6 @@ def _model_within(annotation: Any) -> Any:
 
 
 def find_leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """Return the leaves by their dotted paths."""
     if isinstance(value, dict) and value:
         parts = [find_leaves(inner, f"{path}.{key}".lstrip(".")) for key, inner in value.items()]
     elif isinstance(value, list) and value:

@@ -31,7 +31,6 @@ class Loader(Protocol):
 
 
 def is_indexed(side: object) -> bool:
-    """True if a value gives records by position and knows how many there are."""
     return hasattr(side, "__getitem__") and hasattr(side, "__len__")
 
 

@@ -49,7 +49,6 @@ class RowContainer:
         return self.size
 
     def select(self, places: Array) -> RowContainer:
-        """Return the records at `places` `(m,)`, in that order."""
         take = self.take
         return RowContainer(size=len(places), take=lambda rows: take(places[rows]))
 
@@ -125,7 +124,6 @@ def _demand_one_size(sizes: Mapping[str, int], name: str) -> None:
 
 
 def _has_rows(value: Any) -> bool:
-    """Return whether records can be asked for by their place."""
     if isinstance(value, str | bytes | Mapping) or hasattr(value, "to_pylist"):
         return False
     if hasattr(value, "iloc") or hasattr(value, "tocsr"):
@@ -293,7 +291,6 @@ def _join_arrays(first: Any, second: Any, names: tuple[str, str]) -> Any:
 
 
 def _join_sparse(first: Any, second: Any) -> Any:
-    """Return rows of two matrices in compressed rows as one."""
     ends = np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]])
     parts = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("data", "indices")]
     return type(first)((*parts, ends), shape=(first.shape[0] + second.shape[0], first.shape[1]))

@@ -46,7 +46,6 @@ def write_cells(cells: Sequence[Any]) -> Array:
 
 
 def read_cells(array: Any, place: Path) -> list[Any]:
-    """Return the cells that `write_cells` wrote."""
     try:
         cells = json.loads(array.tobytes().rstrip(b"\0"))
     except (AttributeError, ValueError, RecursionError) as error:
@@ -89,7 +88,6 @@ def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tupl
 
 
 def whole_text(place: Path) -> tuple[str, list[tuple[str, bytes]]]:
-    """Return a plain text as it is, and what was read."""
     content = read_bytes(place, "texts")
     (text,) = _texts(content, place, {"suffix": None})
     return text, [(place.name, content)]
@@ -103,7 +101,6 @@ def _suffixes(name: str) -> tuple[str, str]:
 
 
 def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
-    """Return the texts of one file, which the confined process parses."""
     _, arrays = parse(_JOB, content, place, {**facts, "packing": _suffixes(place.name)[1]})
     texts = read_cells(arrays.get("texts"), place)
     if not all(isinstance(text, str) for text in texts) or (facts["suffix"] is None and len(texts) != 1):

@@ -24,7 +24,6 @@ _LIBRARIES = frozenset(Path(sysconfig.get_path(name)).resolve() for name in ("st
 
 
 def digest(foreign: Iterable[str] = ()) -> str:
-    """The hash of `sources(foreign)`."""
     return hashlib.sha256(json.dumps(sources(foreign), sort_keys=True).encode()).hexdigest()
 
 
@@ -80,7 +79,6 @@ def _reachable(top: str) -> dict[str, list[Path]]:
 
 
 def _home(name: str) -> Path | None:
-    """The folder that a top-level module is in."""
     spec = _spec(name)
     if spec is None:
         return None
@@ -109,7 +107,6 @@ def _spec(name: str) -> Any:
 
 
 def _imports(path: Path) -> set[str]:
-    """Top-level modules that a file imports by statement."""
     if path.suffix != ".py":
         return set()
     try:

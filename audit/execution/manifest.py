@@ -84,7 +84,6 @@ def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
 
 
 def _same_version(folder: Path, version: object) -> None:
-    """Raise `ConfigError` if another version of this package started the run."""
     if version != __version__:
         raise ConfigError(
             f"'{folder}' was started by {_version_name(version)} of epsilon-audit and this is {__version__}; models of two "
@@ -97,7 +96,6 @@ def _version_name(version: object) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a run wrote down when it was started."""
     try:
         manifest = read_json(path)
     except (OSError, ValueError) as error:

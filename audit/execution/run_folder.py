@@ -78,7 +78,6 @@ def read_sums(folder: Path, sums: str = SUMS) -> dict[str, str]:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The files of a folder that `SHA256SUMS` lists."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in files if path.relative_to(folder).as_posix() not in NOT_LISTED)
 

@@ -55,7 +55,6 @@ class TorchExport(_TorchFile):
         object.__setattr__(self, "_input", _pt2_archive.input_stated(self._model.facts, Path(self.path).name))
 
     def logits(self, inputs: Array) -> Array:
-        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         fixed_batch = self._input.batch
         dtype = getattr(torch, self._input.dtype)
         return batched_logits(
@@ -91,5 +90,4 @@ class TorchScript(_TorchFile):
             return False
 
     def logits(self, inputs: Array) -> Array:
-        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         return batched_logits(self._model, inputs, batch_size=self.batch_size)

@@ -106,7 +106,6 @@ def input_stated(facts: Mapping[str, Any], name: str) -> Input:
 
 
 def only_input(program: Mapping[str, Any], name: str) -> Input:
-    """The one tensor that the program takes, or `DataError`."""
     try:
         return _input(program, name)
     except DAMAGE as error:

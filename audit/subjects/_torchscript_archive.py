@@ -172,7 +172,6 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _entries(content: bytes, name: str) -> dict[str, bytes]:
-    """The kept entries by their path inside the one folder."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]

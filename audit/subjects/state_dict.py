@@ -113,7 +113,6 @@ def _plain_torch(content: bytes, name: str) -> Any:
 
 
 def _global_name(error: Exception) -> str:
-    """The global that the pickle asks for, out of torch's long message."""
     match = re.search(r"GLOBAL ([\w.]*\w)", str(error))
     return match.group(1) if match else str(error).strip().partition("\n")[0][:120]
 
@@ -164,7 +163,6 @@ class StateDict:
         object.__setattr__(self, "_target", ModuleTarget(module=module, batch_size=self.batch_size, device=self.device))
 
     def logits(self, inputs: Array) -> Array:
-        """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
         return self._target.logits(inputs)
 
     def _weights(self) -> dict[str, torch.Tensor]:

@@ -41,7 +41,6 @@ def recover(equations: Constraints, prior: Array) -> Recovery:
 
 
 def _with_differences(equations: Constraints) -> Constraints:
-    """Return the constraints and the differences of all pairs that are about few records."""
     is_cut = np.isin(equations.weights, (0.0, 1.0)).all(axis=1)
     weights, low, high = equations.weights[is_cut], equations.low[is_cut], equations.high[is_cut]
     sizes = weights.sum(axis=1)

@@ -83,7 +83,6 @@ class Npz:
 
 
 def _inputs(arrays: dict[str, Array], place: Path) -> Array:
-    """`x`, images with an axis of channels, after checks that shapes fit each other."""
     only_keys(arrays, ("x", "y"), ("exact", "group"), place)
     inputs = image_axes(arrays["x"], f"{place}: x")
     for name, column in (("y", arrays["y"]), ("group", arrays.get("group"))):

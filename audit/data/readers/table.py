@@ -225,7 +225,6 @@ class Table:
 
 
 def _spans(columns: list[str], values: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
-    """The features that each column becomes."""
     # a numeric column is one feature, as "1" has one letter
     ends = np.cumsum([len(values.get(name, "1")) for name in columns]).tolist()
     return {name: (end - len(values.get(name, "1")), end) for name, end in zip(columns, ends, strict=True)}

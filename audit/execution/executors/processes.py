@@ -43,7 +43,6 @@ class Processes:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
-        """The results as they are finished."""
         waiting = dict(enumerate(jobs))
         losses = 0
         while waiting:

@@ -53,7 +53,6 @@ class Ray:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
-        """The results as they are finished."""
         if not jobs:
             return
         ray = _library()

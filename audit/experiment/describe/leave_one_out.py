@@ -212,7 +212,6 @@ class _Rivals:
             self._pairs[key] = (np.asarray(array), remainder)
 
     def target(self, row: int, labels: Array | None) -> View:
-        """One model, without its coins."""
         return View(signals={key: read_only(array[row]) for key, array in self._models.signals.items()}, labels=labels)
 
     def reference(self, row: int) -> View:

@@ -167,7 +167,6 @@ def _fidelity(models: LeaveOneOutModels) -> Fidelity | None:
 
 
 def _rows(models: View, rows: slice | int) -> dict[str, Array]:
-    """The signals of some models."""
     return {key: array[rows] for key, array in models.signals.items()}
 
 

@@ -55,7 +55,6 @@ class CoinKnowledge:
 
     @property
     def check(self) -> Check:
-        """Return the row on how the coins are known."""
         code, value, status = "coins", "no commitment, and nobody states that there were coins: no epsilon follows", Status.GAP
         digest = {"commitment": self.commitment}
         if self.commitment and self.in_process:

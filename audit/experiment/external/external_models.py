@@ -98,7 +98,6 @@ class References:
         return len(self.included)
 
     def of(self, records: Array) -> References:
-        """The same models on some of the records, by their columns."""
         arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
         return References(included=self.included[:, records], models=self.models, loss_of=self.loss_of, **arrays)
 
@@ -140,12 +139,10 @@ class RecordedOutputs:
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """No one knows them."""
         return {}
 
     @property
     def executed(self) -> Executed | None:
-        """No one here trained them."""
         return None
 
     def __len__(self) -> int:
@@ -157,7 +154,6 @@ class RecordedOutputs:
         return self.logits
 
     def own_losses(self, records: Records) -> Array | None:
-        """None: how they were trained is unknown."""
         return None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:

@@ -292,7 +292,6 @@ def _bound(answers: Answers) -> Array:
 
 
 def _take(answers: Answers, rows: Array) -> Answers:
-    """Return the answers for some records alone."""
     logits, errors, labels = (
         None if values is None else np.asarray(values)[rows] for values in (answers.logits, answers.errors, answers.labels)
     )

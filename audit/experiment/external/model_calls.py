@@ -249,7 +249,6 @@ def _predict(method: Callable[[Any], Any], inputs: Any, name: str) -> Array:
 
 
 def _alone(subject: Subject) -> Callable[[Array], Array]:
-    """The outputs of a subject of one model, such as a trainer of this project gives."""
     if len(subject) != 1:
         raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
     return lambda inputs: np.asarray(in_either_type(subject.outputs, inputs))[0]

@@ -258,7 +258,6 @@ def _numbers(sides: _Sides) -> Array | None:
 
 
 def _without_overlap(members: RowContainer, nonmembers: RowContainer, overlap: str) -> tuple[_Sides, str]:
-    """Both sides less the records that are on both, and a hash of all records."""
     digests = [
         row_containers.digest(rows.take(np.array([place]))) for rows in (members, nonmembers) for place in range(len(rows))
     ]

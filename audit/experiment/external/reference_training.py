@@ -113,7 +113,6 @@ class ReferenceTraining:
 
     @property
     def name(self) -> str:
-        """The training function, by its module and its name."""
         if isinstance(self.train, str):
             return self.train
         return f"{self.train.__module__}:{getattr(self.train, '__qualname__', type(self.train).__qualname__)}"

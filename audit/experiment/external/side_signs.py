@@ -21,7 +21,6 @@ _FILLER_SHARE, _FEWEST_FILLED = 0.5, 3  # of a column, the value that stands for
 
 
 def find_side_signs(evidence: MemberEvidence) -> list[str]:
-    """Return what to look at in x of members and nonmembers."""
     inputs, included = evidence.inputs, np.asarray(evidence.included, bool)
     if not inputs.size or min(included.sum(), (~included).sum()) < _FEWEST:
         return []

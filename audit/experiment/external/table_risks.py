@@ -189,7 +189,6 @@ class _Trials:
 
 
 def _sides(tables: TableTriple, settings: TableSettings) -> tuple[list[int], list[int]]:
-    """The columns on either side of a link."""
     if settings.first is None or settings.second is None:
         half = len(tables.names) // 2
         return list(range(half)), list(range(half, len(tables.names)))

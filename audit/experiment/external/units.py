@@ -121,7 +121,6 @@ class UserAttack:
         return user_scores(np.asarray(values, dtype=np.float64), self.users)
 
     def by_record(self, reference: View) -> View:
-        """The references with a coin for each record."""
         coins = reference.included
         return reference if coins is None else replace(reference, included=np.asarray(coins)[:, self.users.codes])
 
@@ -131,7 +130,6 @@ class UserChooser(UserAttack):
     """The same of an attack that takes one of several."""
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
-        """Return what the attack on records takes."""
         chooser = self.attack
         if not isinstance(chooser, Chooser):
             raise TypeError(f"{type(chooser).__name__} chooses nothing")
@@ -153,14 +151,12 @@ def user_scores(values: Array, users: Users) -> Array:
 
 
 def user_records(records: Records, users: Users | None, claim_unit: str | None) -> ExternalRecords:
-    """The canaries of a game: records, or users with all of theirs."""
     if users is None:
         return ExternalRecords.of(records)
     return ExternalRecords(canaries=users.canaries(records, copies=users.largest if claim_unit == "record" else 1))
 
 
 def with_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
-    """The same models with users instead of records, and attacks that judge users."""
     prepared_game = models.prepared_game
     assignment, game_design = prepared_game.assignment, prepared_game.game_design
     names = tuple(prepared_game.records.names[row] for row in users.first.tolist())

@@ -175,7 +175,6 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[
 
 
 def dataset_digest(dataset: Dataset) -> str:
-    """The hash of the records that models are trained and measured on."""
     digest = hashlib.sha256()
     for records in (dataset.train, dataset.test):
         _add(digest, records.inputs)
@@ -190,7 +189,6 @@ def _add(digest: Any, values: Any) -> None:
 
 
 def canaries_digest(canaries: Canaries) -> str:
-    """The hash of what is planted."""
     digest = hashlib.sha256(f"{canaries.kind}:{canaries.payload.copies}:{canaries.payload.fitted_start}".encode())
     if canaries.behaviour is not None:
         digest.update(repr(canaries.behaviour).encode())

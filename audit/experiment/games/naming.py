@@ -49,7 +49,6 @@ class RecordKey:
 
 
 def new_key() -> RecordKey:
-    """A key drawn from the system's source of randomness."""
     return RecordKey(secrets.token_hex(KEY_BYTES).encode())
 
 

@@ -22,7 +22,6 @@ Room = Callable[[str, tuple[int, ...], Any], Array]
 
 
 def in_memory(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array in memory."""
     return np.empty(shape, dtype)
 
 
@@ -144,7 +143,6 @@ def _room(store: Store) -> Room:
 
 
 def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
-    """`(models, ...)` on disk, filled job by job."""
     full: Array | None = None
     start = 0
     for key in keys:

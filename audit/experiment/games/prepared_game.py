@@ -75,7 +75,6 @@ class PreparedGame:
         )
 
     def without(self, left_out: Mapping[str, str]) -> PreparedGame:
-        """The same without these attacks, by name with the reason of each."""
         attacks = tuple(attack for attack in self.game_design.attacks if attack.name not in left_out)
         notes = [phrase("'{attack}' was left out: {reason}", attack=name, reason=left_out[name]) for name in left_out]
         return replace(self, game_design=replace(self.game_design, attacks=attacks), notes=(*self.notes, *notes))

@@ -122,12 +122,10 @@ class Settings:
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:
-        """Return when the audit was started."""
         return moments.timestamp() if self.created is None else self.created
 
 
 def sha256(text: str) -> str:
-    """Of the text's UTF-8 bytes, hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -113,7 +113,6 @@ class GameDesign:
 
     @property
     def bounds(self) -> int:
-        """Return how many bounds the game has for one recipe."""
         return len(self.estimators) if self.stops else sum(len(attack.estimators) for attack in self.attacks)
 
     @property
@@ -145,7 +144,6 @@ class AuditDesign:
 
     @property
     def pairs(self) -> list[tuple[TrainingDesign, GameDesign]]:
-        """Every recipe with every game that is played on it."""
         pairs = itertools.product(self.training_designs, self.game_designs)
         return [(training, game) for training, game in pairs if training.name in game.training_designs]
 

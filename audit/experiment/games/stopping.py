@@ -56,7 +56,6 @@ class StoppingRule:
         return any(row.proved is not None for row in evidence)
 
     def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
-        """Bounds, evidence and negative control at the end of the game."""
         bounds, evidence = self._process(scores)
         return Watched(
             planned=self.planned,

@@ -12,12 +12,10 @@ from audit.plugins import name_classes
 
 # Figures that gates read off results.
 def largest(values: Iterable[float]) -> float | None:
-    """Return the largest value, None if there is none."""
     return max(values, default=None)
 
 
 def attacks(results: Sequence[MechanismResult]) -> Iterable[AttackResult]:
-    """Yield every attack of every game."""
     return (attack for result in results for game in result.games for attack in game.attacks)
 
 
@@ -28,7 +26,6 @@ def tprs(results: Sequence[MechanismResult], rate: float) -> Iterable[float]:
 
 
 def at_most(figure: float | None, limit: float) -> bool:
-    """Return whether a figure was found and stays within the limit."""
     return figure is not None and figure <= limit
 
 

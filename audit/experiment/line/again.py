@@ -53,7 +53,6 @@ def differences(folder: Path, report: AuditReport) -> tuple[int, list[str], list
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as numbers, texts and lists of them."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
@@ -122,7 +121,6 @@ def _training(result: MechanismResult, config: Config | None, source: RunSource)
 
 
 def _accountants(source: RunSource) -> list[Accountant] | None:
-    """Return the accountants of the config; None if one is not of this package."""
     folder, specs = plugins.FOLDERS["accountants"], source.config.get("accountants") or ()
     if all(spec.get("kind") in plugins.names(folder) for spec in specs):
         return [plugins.build(folder, spec) for spec in specs]
@@ -164,7 +162,6 @@ def _claims(result: MechanismResult, accountants: Sequence[Accountant] | None, s
 
 
 def _declarations(claim: Mapping[str, Any] | None) -> list[tuple[float, str]]:
-    """Return epsilon and source of the claim that a config declares."""
     if not claim:
         return []
     source = claim.get("source") or DECLARED
@@ -217,7 +214,6 @@ def _estimators(
 def _figures(
     place: str, game: GameResult, again: GameResult, result: MechanismResult, source: RunSource
 ) -> Iterator[Difference]:
-    """Yield the sections of a game that were written again."""
     inside = not judge.outside_families(result.checks)
     follows = (again if inside else again.for_any_mechanism()).type_bounds(void=result.is_void)
     names = ["auc", "auc_lower", "auc_upper", "roc", "tpr_at", "histogram", "bounds", "estimates", "access"]

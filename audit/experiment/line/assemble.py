@@ -60,7 +60,6 @@ _ADVICE = {
 def _parts(
     audit_inputs: AuditInputs, training_design: TrainingDesign, game_design: GameDesign, models_per_job: int
 ) -> dict[str, float]:
-    """Bytes of each thing that has to be held at once."""
     steps, classes = event_reading.steps(training_design.run_event), audit_inputs.dataset.outputs
     together = min(models_per_job, game_design.models)
     signals = sum(signal.size(classes, steps) for signal in game_design.signals(game_design.trained_for.released, set()))

@@ -70,12 +70,10 @@ def unique(rows: Sequence[Any], *names: str) -> bool:
 
 
 def rises(values: Sequence[float]) -> bool:
-    """Return whether numbers never fall."""
     return all(a <= b + 1e-6 for a, b in pairwise(values))
 
 
 def _provenance_rules(at: At) -> Iterator[Rule]:
-    """Yield rules about version, machine, date and settings."""
     report, provenance, packages = at.report, at.report.provenance, dict(at.report.provenance.packages)
     yield "created", re.fullmatch(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ", report.created)
     yield "command", provenance.command.startswith("audit")
@@ -98,7 +96,6 @@ def _provenance_rules(at: At) -> Iterator[Rule]:
 
 
 def _report_rules(at: At) -> Iterator[Rule]:
-    """Yield rules about a report as a whole."""
     report, of_run, notes, about = at.report, at.kind == "run", at.report.notes, at.get("about", {})
     games = [game for result in report.mechanisms for game in result.games]
     yield "kind", report.kind == at.kind and (report.table is not None) == (at.kind == "table")
@@ -120,7 +117,6 @@ def _report_rules(at: At) -> Iterator[Rule]:
 
 
 def data_agree(at: At) -> bool:
-    """Return whether the data are those of the config, as far as it names them."""
     data, split = at.report.data, at.get("data", {})
     if data is None or at.kind in ("table", "scores", "training"):
         return (data is None) == (at.kind in ("scores", "training"))
@@ -161,7 +157,6 @@ def has_reason(result: Any, game: str = "") -> bool:
 
 
 def find_names(parts: Any) -> list[str]:
-    """Return the names that a config gives scorers or estimators."""
     return [part if isinstance(part, str) else part.get("name") or part["kind"] for part in parts or ()]
 
 
@@ -197,7 +192,6 @@ def gates_agree(at: At) -> bool:
 
 
 def _training_rules(at: At, result: Any) -> Iterator[Rule]:
-    """Yield rules about a training."""
     title, models = at.report.title if at.kind == "model" else next(iter(at.config.values()), ""), 0 if result.training else -1
     yield "name", at.kind == "run" or result.name == title
     yield "training", not result.training or result.name.startswith(f"{result.training} (")
@@ -251,7 +245,6 @@ def rows_agree(at: At, result: Any, event: Mapping[str, Any]) -> bool:
 
 
 def read_rates(result: Any) -> dict[str, float]:
-    """Return a training's utility figures by name."""
     return {row.name: row.value for row in result.utility}
 
 
@@ -285,7 +278,6 @@ def course_ends(course: Any, result: Any, event: Mapping[str, Any]) -> bool:
 
 
 def _game_rules(at: At, result: Any, game: Any) -> Iterator[Rule]:
-    """Yield rules about a game."""
     spec = section(at.config, "games", game.name)
     yield "rules", rules_agree(at, result, game, spec)
     estimators = set(find_names((spec or at.config).get("estimators"))) or set(plugins.names(plugins.FOLDERS["estimators"]))
@@ -311,7 +303,6 @@ def least_access(scorer: str, access: Access, spec: Mapping[str, Any]) -> Access
 
 
 def rules_agree(at: At, result: Any, game: Any, spec: Mapping[str, Any]) -> bool:
-    """Return whether a game's rules fit its audit, its attacks and, in a run, its config."""
     rules, external, config = game.game, at.kind != "run", at.config
     fits = rules.substitutes == (external and rules.adjacency is Adjacency.REPLACE_ONE)
     fits &= (rules.choices > 1) == bool(rules.secret) and (rules.aim == "backdoor") == bool(game.trigger)

@@ -108,7 +108,6 @@ def read_config(source: RunSource) -> tuple[Config | None, list[Difference]]:
 
 
 def _is_plain(value: str) -> bool:
-    """Return whether a value is written as `audit` writes it."""
     try:
         return json.dumps(json.loads(value)) == value
     except ValueError:
@@ -116,7 +115,6 @@ def _is_plain(value: str) -> bool:
 
 
 def _texts(value: Any) -> Iterator[Any]:
-    """Yield all that is within lists and mappings."""
     for inner in value.values() if isinstance(value, Mapping) else value:
         if isinstance(inner, Mapping | list):
             yield from _texts(inner)

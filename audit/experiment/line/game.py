@@ -174,7 +174,6 @@ def conclude(
 
 
 def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> tuple[Check, ...]:
-    """Return what the trainer measured of itself, compared with what the recipe executes."""
     observed = models.observed
     if observed.executed is None:
         return ()

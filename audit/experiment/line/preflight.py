@@ -263,7 +263,6 @@ def _describe(reading: TriedReading, result: Preflight) -> str:
 
 
 def write_area(auc: float | None) -> str:
-    """Return an AUC in words."""
     return "unknown (one record on a side)" if auc is None else f"{auc:.3f}"
 
 

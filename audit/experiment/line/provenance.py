@@ -34,7 +34,6 @@ def provenance(*, command: str, seed: int | None, config_sha256: str, device: st
 
 
 def make_provenance(settings: Settings, config: str) -> Provenance:
-    """Return the provenance of an audit with settings `config` as canonical text."""
     return provenance(
         command=settings.command,
         seed=settings.seed,

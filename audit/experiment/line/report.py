@@ -94,7 +94,6 @@ def data_summary(dataset: Dataset) -> DataSummary:
 
 
 def model_name(model: Mapping[str, object], parameters: int) -> str:
-    """The model in words, with its number of parameters."""
     spec = dict(model)
     name = str(spec.pop("kind", spec.pop("factory", "model")))
     remainder = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
@@ -290,5 +289,4 @@ def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate])
 
 
 def code(audit_report: AuditReport) -> int:
-    """The exit code of a report."""
     return judge.exit_code(audit_report.outcome, all(gate.met for gate in audit_report.policy))

@@ -67,7 +67,6 @@ def read_source(folder: Path, report: AuditReport) -> RunSource:
 
 
 def _refuse_form(path: Path) -> None:
-    """Raise `DataError` if scores are in another form than `audit` writes."""
     from pyarrow import parquet
 
     schema, facts = parquet.read_schema(path), parquet.read_metadata(path).metadata or {}

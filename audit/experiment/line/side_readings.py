@@ -182,7 +182,6 @@ def _name(side_name: str, movement: str) -> str:
 
 
 def _move_from(start: int, move: Move, rows: Array) -> Array:
-    """Return the rows of a side, moved from a place on."""
     return np.concatenate([rows[:start], move(rows)[start:]])
 
 

@@ -134,7 +134,6 @@ def _first(records: Records) -> Records:
 
 
 def _repeated(values: Array, records: Array) -> Array:
-    """Values of the first records, repeated for all of them."""
     return values[:, _repeat(len(records))]
 
 
