@@ -80,7 +80,7 @@ def check_numbers(source: Path) -> NumberCheck:
     """
     from audit.cli import edition
     from audit.core.errors import AuditError
-    from audit.execution import folder_contents, recompute
+    from audit.execution import recompute, run_folder
     from audit.execution.report_fields import find_foreign
     from audit.experiment.line import again, consistency
     from reports.formats import json
@@ -91,7 +91,7 @@ def check_numbers(source: Path) -> NumberCheck:
         report, (plain, check) = load(source), recompute.recompute(source)
         if plain["schema"] == report.schema and plain != strict_json.loads(json.to_json(report)):
             return recompute.NumberCheck(numbers=1, problems=["report.json: lacks fields that every report has"])
-        check.problems += [*folder_contents.find_missing(source, report), *find_foreign(report.kind, plain)]
+        check.problems += [*run_folder.find_missing(source, report), *find_foreign(report.kind, plain)]
         for part in (consistency.contradictions, lambda report: again.differences(source, report)):
             if not check.problems:  # what follows from figures that differ already says nothing more, and takes longest
                 count, problems, unread = part(report)
@@ -144,18 +144,18 @@ def _folder_problems(folder: Path, audit_report: AuditReport) -> tuple[list[str]
     Code of others that a config names as a format is not run: what may be its pages is unread.
     """
     import reports
-    from audit.execution import folder_contents, run_folder
+    from audit.execution import run_folder
 
     problems = run_folder.verify_folder(folder)
     differing = {line.partition(":")[0] for line in problems}
     formats, foreign_formats = _find_formats(audit_report)
     usual = reports.render(audit_report, formats)
-    strange = folder_contents.find_strange(folder, audit_report, usual)
+    strange = run_folder.find_strange(folder, audit_report, usual)
     further = _further_pages(folder, set(strange) - differing, audit_report)
     contents = {name: content for name, content in (usual | further).items() if name not in differing}
     pages = ((name, _compare(folder / name, content, audit_report)) for name, content in contents.items())
     rest = {name: words for name, words in sorted(strange.items()) if name not in differing | set(further)}
-    foreign = [name for name, words in rest.items() if foreign_formats and words == folder_contents.NO_PART]
+    foreign = [name for name, words in rest.items() if foreign_formats and words == run_folder.NO_PART]
     unread = [f"{', '.join(foreign)}, perhaps of the format {' or '.join(foreign_formats)}"] if foreign else []
     strange_rows = ((name, words) for name, words in rest.items() if name not in foreign)
     return problems + [f"{name}: {problem}" for name, problem in (*pages, *strange_rows) if problem], unread

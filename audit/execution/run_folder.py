@@ -1,13 +1,18 @@
-"""What is in a run folder under which name, and the checksums of a finished one."""
+"""What is in a run folder under which name, the checksums of a finished one, and what it must and may hold."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from audit.core.errors import DataError, OutputError
 from audit.core.files import file_sha256, read_text, write_whole
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
 
 PARTIAL = ".partial"
 MANIFEST = "started.json"
@@ -23,6 +28,11 @@ EXTERNAL_SIGNATURE = f"{EXTERNAL_SUMS}.sig"
 # what `SHA256SUMS` leaves out: itself, key of the records' names and seed, which the owner may keep elsewhere, and what only
 # an unfinished run needs
 NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SEED, MANIFEST, LOCK)
+SCORES = "scores.parquet"
+OF_RUNS = ("config.resolved.yaml", "environment.json", "audit.log", SCORES)
+MODELS = r"models/[0-9a-f]{32}\.safetensors"
+NO_PART = "not part of the run; keep files of your own elsewhere"
+INTERRUPTED = "left by a run that was interrupted while its folder got its name; remove it"
 
 
 def new_folder(directory: Path, name: str) -> Path:
@@ -75,6 +85,37 @@ def read_sums(folder: Path, sums: str = SUMS) -> dict[str, str]:
     if bad is not None:
         raise DataError(f"{sums}: '{bad:.80}' is not a checksum of a file")
     return {name: checksum for checksum, _, name in rows}
+
+
+def find_strange(folder: Path, report: AuditReport, pages: Iterable[str]) -> dict[str, str]:
+    """Return by path in a folder, for each that no audit of the report's kind has, what is wrong with it.
+
+    Args:
+        pages: names of the files that the report renders to.
+    """
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    files = {name for name, path in paths.items() if path.is_symlink() or not path.is_dir()}
+    own = {SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SCORES, *pages, *_files_of_runs(report)}
+    if report.kind == "run":
+        own |= {SEED} | {name for name in files if re.fullmatch(MODELS, name)}
+    strange = {name: INTERRUPTED if name in (MANIFEST, LOCK) else NO_PART for name in files - own}
+    folders = {name for name in paths.keys() - files if not any(file.startswith(f"{name}/") for file in files)}
+    return strange | dict.fromkeys(folders, f"an empty folder; {NO_PART}")
+
+
+def find_missing(folder: Path, report: AuditReport) -> list[str]:
+    """Return what every folder of a run has and this one lacks; pages are compared elsewhere."""
+    missing = [f"{name}: missing; every run has it" for name in _files_of_runs(report) if not (folder / name).is_file()]
+    has_models = any((folder / "models").glob("*.safetensors"))
+    trained = report.kind == "run" and any(result.models for result in report.mechanisms)
+    return missing + ["models: missing; the run trained some"] * (trained and not has_models)
+
+
+def _files_of_runs(report: AuditReport) -> list[str]:
+    """Return the files that every run has, but for pages; none of an audit of another kind."""
+    pairs = [(result, game) for result in report.mechanisms for game in result.games]
+    coins = [f"{PRIVATE}/coins-{result.name}-{game.name}.safetensors" for result, game in pairs]
+    return [*OF_RUNS, *coins] if report.kind == "run" else []
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ from audit.core.errors import DataError
 from audit.core.event_forms import encode
 from audit.core.events import dp_sgd
 from audit.core.results import AuditReport, GateResult
-from audit.execution import folder_contents
+from audit.execution import run_folder
 from audit.execution.report_fields import find_foreign
 from audit.experiment.external.inspection import Settings, inspect_scores
 from audit.experiment.line import again, consistency, folder_again, run_source
@@ -58,9 +58,9 @@ STRANGE = ["summary.rtf", "README", "private/report.html", "old/report.json", "r
 def test_a_folder_holds_only_what_audits_of_its_kind_write(tmp_path: Path) -> None:
     usual = ["report.json", "scores.parquet", "SHA256SUMS", "private/record-key", "figures/a.svg"]
     folder, report = written(tmp_path, *usual, *STRANGE), scored()
-    assert set(folder_contents.find_strange(folder, report, ["report.json", "figures/a.svg"])) == set(STRANGE)
+    assert set(run_folder.find_strange(folder, report, ["report.json", "figures/a.svg"])) == set(STRANGE)
     (folder / "approved by the regulator").mkdir()
-    words = folder_contents.find_strange(folder, report, ["report.json", "figures/a.svg"])
+    words = run_folder.find_strange(folder, report, ["report.json", "figures/a.svg"])
     assert "an empty folder" in words["approved by the regulator"] and "not part of the run" in words["README"]
 
 
@@ -76,15 +76,15 @@ def test_what_runs_write_is_strange_beside_scores_and_missed_in_a_run(tmp_path: 
         f"models/{'ab' * 16}.safetensors",
     ]
     folder = written(tmp_path, "scores.parquet", *of_runs)
-    assert set(folder_contents.find_strange(folder, scored(), [])) == set(of_runs)
+    assert set(run_folder.find_strange(folder, scored(), [])) == set(of_runs)
     run = as_run(scored())
-    assert folder_contents.find_strange(folder, run, []) == {} and folder_contents.find_missing(folder, run) == []
+    assert run_folder.find_strange(folder, run, []) == {} and run_folder.find_missing(folder, run) == []
     written(folder, "started.json", "models/summary.safetensors")
-    assert set(folder_contents.find_strange(folder, run, [])) == {"started.json", "models/summary.safetensors"}
+    assert set(run_folder.find_strange(folder, run, [])) == {"started.json", "models/summary.safetensors"}
     (folder / "audit.log").unlink()
     (folder / coins).unlink()
-    assert {line.partition(":")[0] for line in folder_contents.find_missing(folder, run)} == {"audit.log", coins}
-    assert folder_contents.find_missing(folder, scored()) == []
+    assert {line.partition(":")[0] for line in run_folder.find_missing(folder, run)} == {"audit.log", coins}
+    assert run_folder.find_missing(folder, scored()) == []
 
 
 def first_training(report: Any) -> Any:

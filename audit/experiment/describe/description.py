@@ -1,4 +1,4 @@
-"""What the models of one game show in addition to bounds: records, groups, leave-one-out figures. Proves no epsilon."""
+"""What the models of one game show beside its bounds: records, groups, answers to triggers, bounds over the steps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,17 +6,26 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals._white_box import StepProducts
+from audit.bounds import budget as bounding
+from audit.bounds.budget import Budget
+from audit.core import event_reading
 from audit.core.canaries import Canaries
 from audit.core.coins import some_models
-from audit.core.data import Array
-from audit.core.game_results import AttackResult, GameResult, LevelCount, SecretFigures
+from audit.core.data import Array, Dataset
+from audit.core.game_results import AttackResult, GameResult, LevelCount, SecretFigures, TriggerResult
+from audit.core.lower_bounds import BoundTrajectory
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Attack, Chooser
 from audit.core.secret_units import SecretScorer, SecretUnit
 from audit.core.views import Scores, View
 from audit.experiment.describe import leave_one_out_summary
 from audit.experiment.games import records
+from audit.experiment.games.attack import score
+from audit.experiment.games.hypothesis import ClaimLimits
+from audit.experiment.games.job_specs import spread_over
 from audit.experiment.games.observed import GameModels
+from audit.experiment.games.utility_figures import ACCURACY
 
 # What attacks on texts get of planted secrets, and of those that were not planted: exposure and extraction in a report.
 ROUNDING = 1e-9  # of a figure that a level is compared with, relative
@@ -109,3 +118,63 @@ def _correct(models: GameModels) -> Array | None:
     runs = models.prepared_game.assignment.runs
     classes = reading.predicted_classes(models.observed.signals, slice(runs)) if models.are_classified else None
     return None if classes is None else np.asarray(classes == models.labels).ravel()
+
+
+def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
+    """Return a curve per attack that sees the steps and estimator, with the family inside which it holds.
+
+    Each point holds at its level on its own; seeds are those of the attacks' bounds, so that the last point is the stated
+    bound. Bounds of a fixed size say nothing of a sample that was chosen by its results.
+    """
+    game_design, mechanism = models.prepared_game.game_design, models.prepared_game.mechanism
+    if mechanism is None or game_design.stops:
+        return ()
+    checkpoints = spread_over(event_reading.steps(mechanism))
+    curves = []
+    for index, attack in enumerate(game_design.attacks):
+        if StepProducts() in attack.attack.needs.signals:
+            seed = models.prepared_game.seed.child("bounds", index)
+            rows = [
+                bounding.bounds(
+                    score(models, attack, steps), attack.estimators, delta=budget.delta, confidence=budget.level, seed=seed
+                )
+                for steps in checkpoints
+            ]
+            for curve in zip(*rows, strict=True):
+                bound, epsilon = curve[-1], tuple(point.epsilon for point in curve)
+                inside = phrase("{estimator} (inside {family})", estimator=bound.estimator, family=bound.family)
+                label = join_clauses((attack.name, inside if bound.family else bound.estimator), "{first}, {rest}")
+                curves.append((bound.family, BoundTrajectory(label=label, steps=checkpoints, epsilon=epsilon)))
+    return tuple(curves)
+
+
+def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimits) -> TriggerResult | None:
+    """Return the figures of a game of backdoors over its targets that stayed finite; None for other games, or without such."""
+    assignment = models.prepared_game.assignment
+    canaries, observed = assignment.canaries, models.observed
+    finite = np.flatnonzero(~observed.diverged[: assignment.runs])
+    if canaries.payload.aim != "backdoor" or canaries.records is None or not len(finite):
+        return None
+    classes = reading.predicted_classes(observed.signals, finite)
+    if classes is None:
+        return None
+    is_hit = classes == canaries.records.labels
+    included = assignment.included[finite]
+    with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
+    without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
+    together = ClaimLimits(claim=claim_limits.claim).of_group(canaries.payload.copies)
+    accuracy = None
+    if ACCURACY in observed.test_figures:
+        counts = np.rint(observed.test_figures[ACCURACY][finite] * len(dataset.test))  # whole again: the mean of all at once
+        accuracy = float(counts.sum() / (len(finite) * len(dataset.test)))
+    return TriggerResult(
+        records=canaries.payload.copies,
+        with_records=with_records,
+        hits_with=hits_with,
+        without_records=without_records,
+        hits_without=hits_without,
+        accuracy=accuracy,
+        # no attacker brings an answer that is given with chance q above 1 - f(q), f of the group (Ma, Zhu and Hsu 2019, arXiv
+        # 1903.09860; docs/theory/groups.md, "What a claim leaves poisoned records")
+        allowed=None if together.claim is None else float(together.tpr(hits_without / max(without_records, 1))),
+    )

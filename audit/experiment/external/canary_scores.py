@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.checks import blind
-from audit.checks.blind_texts import text_features
 from audit.checks.membership import IMPLAUSIBLE, order_tail
 from audit.core.data import Array
 from audit.core.errors import DataError
@@ -88,7 +87,7 @@ def examine_canaries(
     is_decoy = np.array([canary.decoy for canary in canaries])
     own = [canary for canary in canaries if not canary.decoy]
     included = np.array([canary.included for canary in own])
-    features = text_features([canary.text for canary in own])
+    features = blind.text_features([canary.text for canary in own])
     guard = blind.guard(features, None, included, settings.stream.child("texts"))
     order = order_tail(included)
     first = next(iter(tables.values()))

@@ -23,7 +23,7 @@ from audit.core.protocols import ExecutionCheck
 from audit.core.results import Check, Status
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment.describe import bound_trajectories, description, triggers
+from audit.experiment.describe import description
 from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.games.job import JobSpec
@@ -137,7 +137,7 @@ def play_game(
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, prepared_game=models.prepared_game.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)
-    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.claim_limits)
+    trigger = description.trigger_result(models, resources.dataset, stated_claims.claim_limits)
     outcome = replace(
         outcome,
         result=replace(outcome.result, trigger=trigger),
@@ -167,7 +167,7 @@ def conclude(
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
         scores=tuple(scores),
-        trajectories=bound_trajectories.trajectories(models, budget),
+        trajectories=description.trajectories(models, budget),
         checks=checks,
         observed=models.observed,
     )
