@@ -124,12 +124,12 @@ def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
         flat = solver.fit_transform(flat) if len(flat) > COMPONENTS else flat[:, :COMPONENTS]
     blocks = [_standardise(flat), _standardise(summaries), _standardise(np.stack(digits, axis=1))]
     if labels is not None:
-        blocks.append(_standardise(_neighbours_of_a_class(blocks[0], labels)))
+        blocks.append(_standardise(_label_agreement(blocks[0], labels)))
         blocks.append(_standardise((labels[:, None] == np.unique(labels)[None, :100]).astype(np.float64)))
     return blocks
 
 
-def _neighbours_of_a_class(inputs: Array, labels: Array) -> Array:
+def _label_agreement(inputs: Array, labels: Array) -> Array:
     """Return the share of a record's nearest records that have its label, `(n, 1)`."""
     from sklearn.neighbors import NearestNeighbors
 

@@ -95,7 +95,7 @@ def find_strange(folder: Path, report: AuditReport, pages: Iterable[str]) -> dic
     """
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
     files = {name for name, path in paths.items() if path.is_symlink() or not path.is_dir()}
-    own = {SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SCORES, *pages, *_files_of_runs(report)}
+    own = {SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SCORES, *pages, *_run_files(report)}
     if report.kind == "run":
         own |= {SEED} | {name for name in files if re.fullmatch(MODELS, name)}
     strange = {name: INTERRUPTED if name in (MANIFEST, LOCK) else NO_PART for name in files - own}
@@ -105,13 +105,13 @@ def find_strange(folder: Path, report: AuditReport, pages: Iterable[str]) -> dic
 
 def find_missing(folder: Path, report: AuditReport) -> list[str]:
     """Return what every folder of a run has and this one lacks; pages are compared elsewhere."""
-    missing = [f"{name}: missing; every run has it" for name in _files_of_runs(report) if not (folder / name).is_file()]
+    missing = [f"{name}: missing; every run has it" for name in _run_files(report) if not (folder / name).is_file()]
     has_models = any((folder / "models").glob("*.safetensors"))
     trained = report.kind == "run" and any(result.models for result in report.mechanisms)
     return missing + ["models: missing; the run trained some"] * (trained and not has_models)
 
 
-def _files_of_runs(report: AuditReport) -> list[str]:
+def _run_files(report: AuditReport) -> list[str]:
     """Return the files that every run has, but for pages; none of an audit of another kind."""
     pairs = [(result, game) for result in report.mechanisms for game in result.games]
     coins = [f"{PRIVATE}/coins-{result.name}-{game.name}.safetensors" for result, game in pairs]

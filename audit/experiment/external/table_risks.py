@@ -95,12 +95,12 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
     links = [neighbours.link_hits(tables, sides, records, settings.neighbours) for records in (training, control)]
     names = [" + ".join(tables.names[place] for place in side) for side in sides]
     by_chance = neighbours.link_by_chance(len(tables.synthetic), settings.neighbours)
-    risks.append(trials.of_records("linkability", f"{names[0]} with {names[1]}", links, by_chance))
+    risks.append(trials.from_records("linkability", f"{names[0]} with {names[1]}", links, by_chance))
     answers = [neighbours.inference_hits(tables, list(secrets), records) for records in (training, control)]
     for secret in secrets:
         right = [answer[secret] for answer in answers]
         risks.append(
-            trials.of_records("inference", tables.names[secret], right, neighbours.infer_by_chance(tables, secret, training))
+            trials.from_records("inference", tables.names[secret], right, neighbours.infer_by_chance(tables, secret, training))
         )
     return TableAudit(
         synthetic_records=len(tables.synthetic),
@@ -150,7 +150,7 @@ class _Trials:
         sides = {side: replace(getattr(risk, side), lower=0.0, upper=1.0) for side in ("training", "control")}
         return replace(risk, **sides, excess_lower=-1.0, excess_upper=1.0)
 
-    def of_records(self, risk: str, attack: str, right: Sequence[Array], by_chance: float) -> TableRisk:
+    def from_records(self, risk: str, attack: str, right: Sequence[Array], by_chance: float) -> TableRisk:
         """A risk from which of the attacked training and control records were guessed right."""
         hits, counts = (int(right[0].sum()), int(right[1].sum())), (len(right[0]), len(right[1]))
         return self._risk(risk, attack, (hits, counts), by_chance, excess_success.fisher_tail(hits, counts))
