@@ -45,7 +45,7 @@ VERBS = (
     "lookup verify diff index about.ls init about.doctor"
 )
 for file, _, verb in (entry.partition(".") for entry in VERBS.split()):
-    app.command()(getattr(import_module(f"audit.cli.{file}"), verb or file))
+    app.command(verb or file)(getattr(import_module(f"audit.cli.{file}"), verb or file))
 for group in ("attack", "canaries", "accountant", "ledger"):
     app.add_typer(import_module(f"audit.cli.{group}").app, name=group)
 
