@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli import own_code, plan_power
+from audit.cli import canary_forms, own_code, plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
@@ -96,6 +97,21 @@ def plan(
         ),
     ] = 2.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the power to this file (.svg or .png).")] = None,
+    rehearse: Annotated[
+        str | None, typer.Option(metavar="GAME", help="Try forms of canaries on rehearsals of this game; plan the best.")
+    ] = None,
+    canaries: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORM",
+            help="A form to try, such as '{kind: clipbkd, norm: 2, count: 700}'; may repeat. Default: each kind that needs no "
+            "key, at the game's count and twice that.",
+        ),
+    ] = None,
+    rehearsals: Annotated[int, typer.Option(min=1, help="Rehearsals of each form, each with coins of its own.")] = 3,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the config with the best form to this file, without a seed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Print ceilings, power, error budget, time and cost of an audit before it is run."""
@@ -103,8 +119,15 @@ def plan(
 
     if plot is not None and (not power or plot.suffix not in (".svg", ".png")):
         raise ConfigError(f"--plot {plot} draws the power as .svg or .png; give such a name, and leave out --no-power")
+    if rehearse is None and (canaries or write):
+        raise ConfigError("--canaries and --write belong to --rehearse GAME; name the game whose canaries are tried")
+    forms: dict[str, Any] = {}
+    resolution = configs.load(config, override or ())
+    if rehearse is not None:
+        request = canary_forms.Rehearse(game=rehearse, forms=tuple(canaries or ()), rehearsals=rehearsals, write=write)
+        resolution, forms = request.choose(resolution, silent=as_json)
     target_power = violation if power else None
-    return show(configs.load(config, override or ()), as_json=as_json, measure=measure, violation=target_power, plot=plot)
+    return show(resolution, as_json=as_json, measure=measure, violation=target_power, plot=plot, forms=forms)
 
 
 def show(
@@ -115,8 +138,13 @@ def show(
     violation: float | None = None,
     plot: Path | None = None,
     call_factory: bool = True,
+    forms: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
+    """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled.
+
+    Args:
+        forms: what rehearsals showed of forms of canaries; part of what `as_json` prints.
+    """
     from audit.experiment.line.assemble import assemble
     from audit.experiment.plan.plan import make_plan
 
@@ -127,7 +155,7 @@ def show(
     if plot is not None:
         plan_power.draw(plan.power, plot)
     if as_json:
-        print_json(plan.to_dict())
+        print_json({**plan.to_dict(), **forms})
     else:
         _print(plan)
     return 0
