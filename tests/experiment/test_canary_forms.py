@@ -49,7 +49,7 @@ def test_the_form_that_proves_most_is_written_without_a_seed(tmp_path: Path, cap
 
 @pytest.mark.slow
 def test_choosing_on_rehearsals_leaves_the_level_of_the_audit(tmp_path: Path) -> None:
-    """60 audits of a training whose outputs say nothing; 300 are recorded in docs/theory/choice.md."""
+    """60 audits of a training that is all noise; docs/theory/choice.md has the count of 300."""
     above = 0
     for seed in range(60):
         resolution = config.parse(CONFIG.format(seed=2**70 + seed, steps=4, noise=1000))

@@ -316,7 +316,19 @@ class RateOfEachLayer(_NoisyStep):
         return mean * (3 if np.ndim(mean) == 2 else 0.3)
 
 
+class SkipsOddRounds(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (self.number % 2)
+
+
+class MedianOfThreeRounds(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        self.kept[np.shape(mean)] = [*self.kept.get(np.shape(mean), [])[-2:], mean]
+        return np.median(np.stack(self.kept[np.shape(mean)]), axis=0)
+
+
 PROCESSED = [CountSketch, SignOfNoisyMean, LargestTenth, MediansOfRows, KalmanFilter, UnitLength, RateOfEachLayer]
+PROCESSED += [SkipsOddRounds, MedianOfThreeRounds]
 
 
 class SketchedNoise(Correct):

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ DITHERS = 24  # noises under which the influence on a processed mean is averaged
 TRIALS, FEWEST, REPLIES = 200, 60, 8000  # releases on each side of a comparison: as many as that many replies allow
 _ERRORS = 6.0  # standard errors
 _TOLERANCE = 0.01  # relative, by which movements of a mean plus noise may differ
+_EARLIER = 2  # rounds before the one in which a client's movement is looked at, at most
 
 
 @dataclass(eq=False)
@@ -50,12 +52,12 @@ class Processing:
         if self._differences(replies, replies.updates, 3) is not None:
             first, second = self.release(replies, 3), self.release(replies, 3)
             seeds += [3, 4] if first is not None and second is not None and np.array_equal(first, second) else []
-        gains = []
-        for seed in seeds:
-            for direction in (*random.normal(size=(2, _size())), np.ones(_size())):
-                update = self._tensors(direction, size)
-                replies = self._replies("faint", update)
-                difference = self._differences(replies, self._replies("faint").updates, seed)
+        directions = (*random.normal(size=(2, _size())), np.ones(_size()))
+        for earlier in range(_EARLIER + 1):  # a server may process the means of several rounds together
+            gains = []
+            for seed, direction in itertools.product(seeds, directions):
+                replies = self._replies("faint", self._tensors(direction, size))
+                difference = self._differences(replies, self._replies("faint").updates, seed, earlier)
                 if difference is None or not np.isfinite(difference).all():
                     return True
                 unit_vector = direction / np.linalg.norm(direction)
@@ -63,7 +65,9 @@ class Processing:
                 if np.linalg.norm(difference - gain * unit_vector) > _TOLERANCE * max(abs(gain), 0.25 * bench.unit):
                     return False
                 gains.append(gain)
-        return max(gains) - min(gains) <= _TOLERANCE * max(map(abs, gains))
+            if not any(gains) or max(gains) - min(gains) > _TOLERANCE * max(map(abs, gains)):
+                return False
+        return True
 
     @cached_property
     def hides_client(self) -> bool:
@@ -84,20 +88,24 @@ class Processing:
         faint = spread(SMALL, 1e-6 * self.bench.claim.clip_norm)
         return Replies(updates=[update or faint, *self.bench.background(kind, SMALL)], start=zeros(SMALL))
 
-    def release(self, replies: Replies, seed: int | None) -> Array | None:
-        """Return how far a round moves the model, under the noise of a seed or without noise; None if it is refused."""
-        live = self.bench.copied()
-        if seed is None:
-            movement = self.bench.play(replies, strategy=live).moved
-        else:
+    def release(self, replies: Replies, seed: int | None, earlier: int = 0) -> Array | None:
+        """Return how far a round moves the model, under the noise of a seed or without noise; None if it is refused.
+
+        So many `earlier` rounds, in which the client sends next to nothing, are played on the same strategy.
+        """
+        live, movement = self.bench.copied(), None
+        if seed is not None:
             set_generators(live, Seed(seed))
-            with seeded(seed):
-                movement = self.bench.play(replies, quiet=False, strategy=live).moved
+        with nullcontext() if seed is None else seeded(seed):
+            for number in range(1, earlier + 2):
+                sent = replies if number > earlier else self._replies("faint")
+                movement = self.bench.play(sent, quiet=seed is None, strategy=live, number=number).moved
         return None if movement is None else np.concatenate([value.ravel() for value in movement.values()])
 
-    def _differences(self, replies: Replies, neighbours: Sequence[Tensors], seed: int | None) -> Array | None:
+    def _differences(self, replies: Replies, neighbours: Sequence[Tensors], seed: int | None, earlier: int = 0) -> Array | None:
         """Return by how much two rounds under the same noise are apart."""
-        first, second = self.release(replies, seed), self.release(replace(replies, updates=neighbours), seed)
+        pair = (replies, replace(replies, updates=neighbours))
+        first, second = (self.release(sent, seed, earlier) for sent in pair)
         return None if first is None or second is None else first - second
 
     def mean_distance(self, replies: Replies, neighbours: Sequence[Tensors]) -> float:
