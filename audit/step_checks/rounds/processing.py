@@ -98,14 +98,14 @@ class Processing:
             set_generators(live, Seed(seed))
         with nullcontext() if seed is None else seeded(seed):
             for number in range(1, earlier + 2):
-                sent = replies if number > earlier else self._replies("faint")
-                movement = self.bench.play(sent, quiet=seed is None, strategy=live, number=number).moved
+                round_replies = replies if number > earlier else self._replies("faint")
+                movement = self.bench.play(round_replies, quiet=seed is None, strategy=live, number=number).moved
         return None if movement is None else np.concatenate([value.ravel() for value in movement.values()])
 
     def _differences(self, replies: Replies, neighbours: Sequence[Tensors], seed: int | None, earlier: int = 0) -> Array | None:
         """Return by how much two rounds under the same noise are apart."""
         pair = (replies, replace(replies, updates=neighbours))
-        first, second = (self.release(sent, seed, earlier) for sent in pair)
+        first, second = (self.release(replies, seed, earlier) for replies in pair)
         return None if first is None or second is None else first - second
 
     def mean_distance(self, replies: Replies, neighbours: Sequence[Tensors]) -> float:
