@@ -17,20 +17,17 @@ CLIPPINGS = ("flat", "per_layer", "adaptive")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Technique:
-    """Choices that change what is learnt but not what is guaranteed.
+    """Choices that change what is learnt but not what is guaranteed; the trainers' keys of the same names say more.
 
     Attributes:
         clipping: "flat" clips an example's whole gradient to the clip norm C; "per_layer" clips each of its L layers
             to `C / sqrt(L)`. Either way one example moves the sum by at most C, so the mechanism is the same. "adaptive" lets C
             follow a quantile of the norms; the noise on the sum grows so much that the sum and the count of clipped
             examples together are the release that is accounted.
-        copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
-        augmentation: a user's own, "package.module:function" of the records of a batch and a `torch.Generator`, before flips
-            and shifts.
+        copies: of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
         encoder: first column of the matrix C of DP-FTRL: noise is correlated by its inverse, batches come in cycles; () adds
             independent noise to Poisson batches.
-        averaging: decay of the moving average of the weights that is released in place of the last ones; 0 for none.
-            A function of what DP-SGD has released already (post-processing).
+        averaging: decay of the moving average of the weights that is released: a function of what DP-SGD has released already.
 
     References:
         McMahan et al. 2018, arXiv 1710.06963 (per-layer clipping); De et al. 2022, arXiv 2204.13650 (augmentation

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,22 +17,13 @@ from audit.core.record_arrays import RecordArray
 _SHORT_ROW = 32
 
 
-class RecordLoss(Protocol):
-    """The loss of each record of a batch."""
-
-    def values(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """`(rows,)`, differentiable in `outputs`."""
-
-    def slopes(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Derivative of each record's loss by its own outputs, in the shape of `outputs`, without a graph."""
-
-
 @dataclass(frozen=True, slots=True)
 class UsualLoss:
     """Decided by the labels: cross-entropy of classes (int64), binary cross-entropy added up over several yes or no labels
     (bool, `(rows, labels)`), squared error added up over numbers."""
 
     def values(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """`(rows,)` losses, differentiable in `outputs`."""
         if labels.dtype == torch.int64:
             return F.cross_entropy(outputs, labels, reduction="none")
         if labels.dtype == torch.bool:
@@ -41,7 +32,10 @@ class UsualLoss:
         return squares.flatten(1).sum(1) if labels.dim() > 1 else squares
 
     def slopes(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """In few passes over memory: library softmax kernels are slow on very short rows, which is what ten classes are."""
+        """Derivative of each record's loss by its own outputs, in the shape of `outputs`, without a graph.
+
+        In few passes over memory: library softmax kernels are slow on very short rows, which is what ten classes are.
+        """
         if labels.dtype == torch.bool:
             return torch.sigmoid(outputs).sub_(labels.to(outputs.dtype))
         if labels.dtype != torch.int64:
@@ -73,6 +67,7 @@ class OwnLoss:
             return torch.autograd.grad(total, leaf)[0] if total.requires_grad else torch.zeros_like(outputs)
 
 
+RecordLoss = UsualLoss | OwnLoss
 USUAL: RecordLoss = UsualLoss()
 USERS_LOSS = "audit.engine.losses:cross_entropy_per_user"
 

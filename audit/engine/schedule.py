@@ -58,13 +58,9 @@ class ScheduleSettings:
     """How the arithmetic is arranged; no setting changes what is computed.
 
     Attributes:
-        compile: "on" computes small networks (float32, CPU; `compiled_gradients.COVERED`) by code that is compiled on this
-            machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch, and so does a
-            machine without a compiler, or code that does not agree with torch on a few records. Compiled sums are as exact
-            but not the same to the last bit.
-        precision: "bfloat16" multiplies in it on the way forward and back, "tf32" in single precision of which a GPU reads
-            eleven bits; norms, clip factors, clipped sums, noise and parameters stay as they are, and so does the bound on what
-            one example adds.
+        compile: as for the trainers: small networks (float32, CPU; `compiled_gradients.COVERED`) by code that this machine's
+            compiler makes, if there is one and the code agrees with torch on a few records.
+        precision: as for the trainers; tf32 is single precision of which a GPU reads eleven bits.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
         graphs: passes of a GPU are captured as CUDA graphs. None does so for models and losses of libraries, since code of a

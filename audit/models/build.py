@@ -28,21 +28,13 @@ _STREAM_SCOPES = threading.local()
 
 
 def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Module:
-    """A freshly initialised model for inputs of `input_shape`.
+    """A freshly initialised model for inputs of `input_shape`: `(features,)` or `(channels, height, width)`.
 
     `{"kind": "mlp", ...}` names a plug-in (`audit/models/architectures`, or a third party's `package.module:Class`),
     `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own; with
     `"inputs": {"ids": [16], "mask": [16]}` its forward takes these tensors by name, cut from each record in this order
-    (`"pass_inputs": "dictionary"`: as one dictionary). With `classes` 0
-    the built-in models have one output (regression).
-
-    Args:
-        spec: name and options of the model.
-        input_shape: of one record: `(features,)` or `(channels, height, width)`.
-        classes: number of classes, 0 for regression.
-
-    Raises:
-        ConfigError: unknown kind or key (with the nearest match), or a value that makes no model.
+    (`"pass_inputs": "dictionary"`: as one dictionary). With `classes` 0 the built-in models have one output (regression).
+    `ConfigError` for an unknown kind or key (with the nearest match), or a value that makes no model.
 
     >>> build({"kind": "mlp", "hidden": [8]}, (4,), 3)(torch.zeros(2, 4)).shape
     torch.Size([2, 3])
@@ -81,17 +73,24 @@ def is_foreign(spec: Mapping[str, Any]) -> bool:
 
 
 @contextmanager
-def _host_streams(seed: Seed) -> Iterator[None]:
-    """A scope in which the global streams of Python and numpy start at `seed`; restored after. Inside of `seeded_stream`."""
+def kept_host_streams() -> Iterator[None]:
+    """A scope after which the global streams of Python and numpy are where they were."""
     own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        # not a stream of this project's own, but those that a factory's code may draw from
-        random.setstate(random.Random(seed.child("python").integer()).getstate())
-        np.random.set_state(np.random.RandomState(seed.child("numpy").integer() % 2**32).get_state())  # noqa: NPY002
         yield
     finally:
         random.setstate(own)
         np.random.set_state(numbers)  # noqa: NPY002
+
+
+@contextmanager
+def _host_streams(seed: Seed) -> Iterator[None]:
+    """A scope in which the global streams of Python and numpy start at `seed`; restored after. Inside of `seeded_stream`."""
+    with kept_host_streams():
+        # not a stream of this project's own, but those that a factory's code may draw from
+        random.setstate(random.Random(seed.child("python").integer()).getstate())
+        np.random.set_state(np.random.RandomState(seed.child("numpy").integer() % 2**32).get_state())  # noqa: NPY002
+        yield
 
 
 def starting(

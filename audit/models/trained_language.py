@@ -29,13 +29,8 @@ def compare(
 
     What an adapter's own settings say of its base is not followed: the base is the folder that is named here. Nothing is
     downloaded, code in a folder is not run, and files that could run code are not read. Adapters are LoRA's, see
-    `adapter_files`. Weights stay in the type that their file has.
-
-    Args:
-        folder: of an adapter, or of a whole model.
-        base: of the whole model before training.
-        score: of a model in evaluation mode.
-        score_base: of the model before training, beside the score of the trained one; as `score` if it is not given.
+    `adapter_files`. Weights stay in the type that their file has. `score` is asked about models in evaluation mode;
+    `score_base`, if given, about the one before training, beside the score of the trained one.
 
     Raises:
         ConfigError: transformers or peft is not installed.

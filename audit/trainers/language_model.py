@@ -24,7 +24,7 @@ from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.own_state import OwnState
 from audit.engine.text.text_model import Precision, TextModel
 from audit.engine.text.text_subject import TextModels
-from audit.engine.text.text_training import Texts, TextTraining
+from audit.engine.text.text_training import Learners, Texts, TextTraining
 from audit.models.language import Adapter, LanguageModel
 
 PRECISIONS = ("float32", "bfloat16")
@@ -118,7 +118,7 @@ class LanguageModelTrainer:
         flats = torch.cat(last), torch.cat(first)
         return TextModels(learners.text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
 
-    def _learners(self, job: TrainingJob) -> Iterator[tuple[tuple[int, ...], AdapterModels | TextModel]]:
+    def _learners(self, job: TrainingJob) -> Iterator[tuple[tuple[int, ...], Learners]]:
         """Yield numbers of models that are trained together and their initial state: all adapters, or one model at a time."""
         numbers, adapter = tuple(range(len(job.seeds))), self._adapter()
         first = self._text_model(job.model, job.dataset, job.seeds[0].child("init"), job.device)

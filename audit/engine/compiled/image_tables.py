@@ -57,15 +57,9 @@ class Plane:
     """Rows and columns of one channel with margins of zeros round `size` positions."""
 
     size: Pair
-    before: Pair = (0, 0)
-    rows: int = 0
-    columns: int = 0
-
-    @staticmethod
-    def of(size: Pair, before: Pair = (0, 0), extent: Pair | None = None) -> Plane:
-        """A plane of `extent` positions in all, with margins of `before` ahead of the first."""
-        rows, columns = extent or size
-        return Plane(size, before, rows, columns)
+    before: Pair  # margins ahead of the first
+    rows: int  # positions, margins included, as are columns
+    columns: int
 
     @property
     def area(self) -> int:
@@ -85,23 +79,17 @@ def planes(shape: tuple[int, int, int], stages: Sequence[Stage]) -> tuple[list[P
     sizes = [(shape[1], shape[2]), *(stage.size for stage in stages)]
     values, signals = [], list[Plane | None]()
     for number, size in enumerate(sizes):
-        after = stages[number] if number < len(stages) else None
-        if after is not None and after.axes:
-            rows, columns = after.axes
-            values.append(Plane.of(size, (rows.padding, columns.padding), (rows.extent, columns.extent)))
+        if number < len(stages) and stages[number].axes:
+            rows, columns = stages[number].axes
+            values.append(Plane(size, (rows.padding, columns.padding), rows.extent, columns.extent))
         else:
-            values.append(Plane.of(size))
+            values.append(Plane(size, (0, 0), *size))
         if not any(stage.path for stage in stages[:number]):
             signals.append(None)
             continue
-        stage = stages[number - 1]
-        if stage.axes and signals[number - 1] is not None:
-            margins = [axis.margin for axis in stage.axes]
-            top, first = (before for before, _ in margins)
-            height, width = (count + sum(margin) for count, margin in zip(size, margins, strict=True))
-            signals.append(Plane.of(size, (top, first), (height, width)))
-        else:
-            signals.append(Plane.of(size))
+        margins = [] if signals[number - 1] is None else [axis.margin for axis in stages[number - 1].axes]
+        (top, below), (first, last) = margins or [(0, 0), (0, 0)]
+        signals.append(Plane(size, (top, first), size[0] + top + below, size[1] + first + last))
     return values, signals
 
 

@@ -21,7 +21,7 @@ from audit.engine.layers.gram_norms import ghost_squares
 from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.layers.short_products import short_kernels, thirds
 from audit.engine.parameter_layout import Slot
-from audit.engine.random.dropout_streams import DropoutDraws
+from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
 # of all rows of a model: for gradients that stay in the cache, and for those that do not (measured: docs/evidence/speed.md)
@@ -82,7 +82,7 @@ class Tape:
     uses: list[Use] = field(default_factory=list)
     active: bool = False
     numbers: int = 0  # that the recorded uses hold: inputs, outputs and kept gradients
-    draws: DropoutDraws | None = None  # of layers that draw random numbers, set before each step
+    draws: GeneratorDraws | CounterDraws | None = None  # of layers that draw random numbers, set before each step
     factors: list[Tensor] | None = None  # what dropout multiplies with, kept if it is needed again
     products: torch.dtype | None = None
     on_gpu: bool = False  # products are made there

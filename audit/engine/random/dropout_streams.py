@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,21 +11,15 @@ from audit.core.seeds import Seed
 from audit.engine.random.counter_streams import CounterStreams
 
 
-class DropoutDraws(Protocol):
-    """Draws of one step, call after call."""
-
-    def uniforms(self, shape: Sequence[int]) -> Tensor:
-        """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
-
-
 class GeneratorDraws:
-    """Each model draws from its own generator, one launch a model."""
+    """Draws of one step, call after call: each model draws from its own generator, one launch a model."""
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:
         self._device = device
         self._generators = [torch.Generator(device=device).manual_seed(seed.integer()) for seed in seeds]
 
     def uniforms(self, shape: Sequence[int]) -> Tensor:
+        """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
         return torch.cat([torch.rand(*shape, generator=generator, device=self._device) for generator in self._generators])
 
 

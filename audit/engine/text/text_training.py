@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,12 +13,12 @@ from audit.core.data import Array
 from audit.core.record_arrays import Concatenation
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
-from audit.engine.gradients.clipping import Clip, Clipping
+from audit.engine.gradients.clipping import Clip
 from audit.engine.optimizing import start_optimizer
-from audit.engine.parameter_layout import Layout
 from audit.engine.random.noise import make_noise
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.record_rows import RecordRows
+from audit.engine.text.adapters import AdapterModels
 from audit.engine.text.text_model import TESTED, TextModel
 
 MOVED = 0.02  # standard deviation of what is added to parameters before gradients are tested again
@@ -46,18 +45,8 @@ class Texts:
         return self.tokens[index], self.labels[index]
 
 
-class Learners(Protocol):
-    """Models of one architecture; the rows of `flat` `(N, width)` are their trainable parameters."""
-
-    flat: Tensor
-    layout: Layout
-
-    @property
-    def text_model(self) -> TextModel: ...
-
-    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None: ...
-
-    def test_gradients(self, tokens: Tensor, labels: Tensor) -> float: ...
+# models of one architecture; the rows of `flat` `(N, width)` are their trainable parameters
+Learners = AdapterModels | TextModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.gradients.trials import CODE_ERRORS, failure, model_name, try_forward
 from audit.engine.layers.modes import Modes
-from audit.models.build import seeded_stream
+from audit.models.build import kept_host_streams, seeded_stream
 
 
 def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
@@ -61,10 +61,6 @@ def _states() -> dict[str, bytes]:
 @contextmanager
 def foreign_streams() -> Iterator[Callable[[], list[str]]]:
     """A scope after which both streams are where they were; yields a function that names those moved since its beginning."""
-    own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     before = _states()
-    try:
+    with kept_host_streams():
         yield lambda: [name for name, state in _states().items() if state != before[name]]
-    finally:
-        random.setstate(own)
-        np.random.set_state(numbers)  # noqa: NPY002
