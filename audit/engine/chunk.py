@@ -29,8 +29,7 @@ from audit.engine.optimizing import start_optimizer
 from audit.engine.random.counter_batches import CounterSampler, DeviceBlock
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.cyclic_batches import BatchDigests, CyclicSampler
-from audit.engine.random.dropout_streams import Place
-from audit.engine.random.noise import NoiseSource, make_noise
+from audit.engine.random.noise import NoiseSource, Place, make_noise
 from audit.engine.random.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.engine.trial.clip_check import Recomputation

@@ -21,8 +21,7 @@ from audit.engine.ensemble import train
 from audit.engine.parameter_layout import Layout
 from audit.engine.random import noise
 from audit.engine.random.counter_streams import CounterStreams, _last, multipliers, philox, round_keys
-from audit.engine.random.dropout_streams import CounterDraws, Place
-from audit.engine.random.noise import CounterNoise, gaps, make_noise
+from audit.engine.random.noise import CounterDraws, CounterNoise, Place, gaps, make_noise
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 

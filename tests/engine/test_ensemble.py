@@ -19,7 +19,7 @@ from audit.engine.ensemble import train
 from audit.engine.layers.layers import Tape
 from audit.engine.layers.layers_elementwise import DropoutLayer
 from audit.engine.random.counter_streams import CounterStreams
-from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
+from audit.engine.random.noise import CounterDraws, GeneratorDraws, Place
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import initialise_model, parameter_count

@@ -19,7 +19,7 @@ from audit.engine.ensemble import train
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layers import MatrixLayer, Use
 from audit.engine.layers.layers_elementwise import DropoutLayer
-from audit.engine.random.dropout_streams import GeneratorDraws
+from audit.engine.random.noise import GeneratorDraws
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
 

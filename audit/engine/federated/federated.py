@@ -122,7 +122,8 @@ class Federations:
         """Return `(rounds, clients + canaries)`: who takes part, by coins, or by the number modulo the cohorts."""
         # drawn for canaries that are out as well: the clients' batches do not depend on the secret coins
         coin_draws = seed.child("batches").numpy().random((self.rounds, self.plan.clients + self.canaries.slots))
-        turns = self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts
+        cohorts = np.concatenate([np.arange(self.plan.clients), np.arange(self.canaries.slots)]) % self.plan.cohorts
+        turns = cohorts == np.arange(self.rounds)[:, None] % self.plan.cohorts
         return np.asarray((coin_draws < self.rate) & turns)
 
     def _arrivals(self, seed: Seed, coins: Array) -> Array:
@@ -131,11 +132,6 @@ class Federations:
         for row in arriving[:, : self.plan.clients] if self.plan.dropped else ():
             row[generator.choice(np.flatnonzero(row), self.plan.dropped, replace=False)] = False
         return arriving
-
-    def _turns(self) -> Array:
-        """Return the cohort of each client, then of each canary client."""
-        numbers = np.concatenate([np.arange(self.plan.clients), np.arange(self.canaries.slots)])
-        return np.asarray(numbers % self.plan.cohorts)
 
     def run(self, progress: Progress) -> TrainedModels:
         rounds, count = self.rounds, self.count

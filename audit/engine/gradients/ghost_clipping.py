@@ -21,7 +21,7 @@ from audit.engine.layers.modes import Modes
 from audit.engine.layers.short_products import round_to_eleven_bits
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.counter_streams import CounterStreams
-from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
+from audit.engine.random.noise import CounterDraws, GeneratorDraws, Place
 
 # backward passes of this process, and after how many loading sympy costs less than an extra node in each
 _PASSES, _EXTRA_NODES = itertools.count(), 10_000

@@ -21,7 +21,7 @@ from audit.engine.layers.gram_norms import ghost_squares
 from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.layers.short_products import short_kernels, thirds
 from audit.engine.parameter_layout import Slot
-from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws
+from audit.engine.random.noise import CounterDraws, GeneratorDraws
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
 # of all rows of a model: for gradients that stay in the cache, and for those that do not (measured: docs/evidence/speed.md)
