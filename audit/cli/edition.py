@@ -79,11 +79,7 @@ def _refuse_seed(report: AuditReport) -> None:
 
 
 def _scored_games(report: AuditReport, path: Path) -> dict[Place, ScoredGame]:
-    """Return the scores and memberships of each game.
-
-    Raises:
-        DataError: the file is missing or damaged, or is not of this report.
-    """
+    """Return the scores and memberships of each game; `DataError` if the file is damaged or not of this report."""
     import numpy as np
 
     from audit.data.frames import read_table

@@ -82,12 +82,7 @@ def _example() -> str:
 
 
 def _own_config(data: Path, label: str | None, model: str | None, target_epsilon: float, delta: float) -> str:
-    """The text of a config for a data file, read by the same reader as a run reads it.
-
-    Raises:
-        ConfigError: a label is missing, or the config would be refused.
-        DataError: the file cannot be read with these settings.
-    """
+    """The text of a config for a data file, read by the same reader as a run reads it, with that reader's errors."""
     from audit.config import parse, yaml_text
     from audit.core.seeds import Seed, new_seed
     from audit.data.load import load

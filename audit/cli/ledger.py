@@ -107,11 +107,7 @@ def record(
 
 
 def _ask_if_recorded(book: Ledger, release: Release, as_json: bool) -> None:
-    """Ask before the same release spends twice, as a job that is run again would.
-
-    Raises:
-        ConfigError: it is recorded, and no option says that this is a further one.
-    """
+    """Ask before the same release spends twice, as a job that is run again would; refuse it without a terminal."""
     repeats = [row for row in book.releases if row.is_again(release)]
     if not repeats:
         return

@@ -79,11 +79,7 @@ def _signature_row(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[s
 
 
 def _check_target(target: Path, place: str, key: Path) -> None:
-    """Refuse to replace what is no earlier signature of a ledger: the ledger itself, the key, any other file.
-
-    Raises:
-        ConfigError: it would.
-    """
+    """Refuse to replace what is no earlier signature of a ledger: the ledger itself, the key, any other file."""
     from audit.accounting import ledger_signature
     from audit.core import files
 

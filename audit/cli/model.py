@@ -100,11 +100,7 @@ class ModelFiles:
 
 
 def _with_metadata(settings: Settings, metadata: Mapping[str, Any]) -> Settings:
-    """Return the settings with what the file says of the training: its description, and its claim if none was given.
-
-    Raises:
-        ConfigError: the file claims something else than the command.
-    """
+    """Return the settings with the file's description and claim; `ConfigError` if the command claims something else."""
     from audit.data import exchange
 
     claim, delta = metadata.get("claimed_epsilon"), exchange.read_delta(metadata)

@@ -126,11 +126,7 @@ def _is_single_file(output: Path | None, files_by_name: Mapping[str, bytes]) -> 
 
 
 def _write_single(path: Path, content: bytes, as_json: bool) -> int:
-    """Write a single rendered file, unless it is one whose checksum its folder holds.
-
-    Raises:
-        ConfigError: it is.
-    """
+    """Write a single rendered file; `ConfigError` if its folder holds its checksum."""
     from audit.execution import run_folder
 
     if (path.parent / run_folder.SUMS).is_file() and path.name in run_folder.read_sums(path.parent):

@@ -109,11 +109,7 @@ def check_numbers(source: Path) -> NumberCheck:
 
 
 def _find_unchecked_words(report: AuditReport, folder: Path, unread: Sequence[str]) -> list[str]:
-    """Return what only a signature vouches for: nothing else in the folder decides it.
-
-    Args:
-        unread: what could not be written again, with the reason.
-    """
+    """Return what only a signature vouches for; `unread` could not be written again."""
     from audit.cli import edition
 
     has_seed = report.provenance.seed is not None or (folder / SEED).is_file()
@@ -139,10 +135,7 @@ def _problems(source: Path, audit_report: AuditReport) -> tuple[list[str], list[
 
 
 def _folder_problems(folder: Path, audit_report: AuditReport) -> tuple[list[str], list[str]]:
-    """Return what differs from checksums and from pages that the report renders to, or is no part of it; and what is unread.
-
-    Code of others that a config names as a format is not run: what may be its pages is unread.
-    """
+    """Return what differs from checksums and pages or is no part of them; and what is unread, as pages of foreign formats."""
     import reports
     from audit.execution import run_folder
 
@@ -200,10 +193,7 @@ def _further_pages(folder: Path, names: set[str], audit_report: AuditReport) -> 
 
 
 def _signature_problems(source: Path, key: Path | None) -> list[str]:
-    """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it.
-
-    A signature that no key was given for is a problem: it was not checked.
-    """
+    """Return what is wrong with a signature, or that there is no key to check it; of one file, if signed checksums lack it."""
     from audit.execution import run_folder, signature
 
     folder = source if source.is_dir() else source.parent
@@ -225,10 +215,7 @@ def _signature_problems(source: Path, key: Path | None) -> list[str]:
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
-    """Return why a file is not what the report renders to, now or in version 1.1, "" if it is.
-
-    Other versions of the renderers draw other bytes.
-    """
+    """Return why a file is not what the report renders to, now or in version 1.1, "" if it is."""
     from reports.formats import json
 
     if not path.is_file():

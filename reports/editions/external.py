@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from audit.core.claims import Claim, NegativeControl, Outcome, Verdict
 from audit.core.game_results import AttackResult, GameResult, GuessResult, Histogram, RocCurve, TprAtFpr
@@ -32,6 +33,7 @@ EXPECTED_HITS = 10
 OF_MEMBERS = ("blind", "scores", "own")
 # a bound is stated as at most this share of its ceiling: at the ceiling itself every guess would be known to be right
 WITHIN_CEILING = 0.9
+DECLARED = "system owner purpose release_context valid_until next_audit"  # what an owner says of the audit and may be read
 REASONS = {
     Outcome.VIOLATED: "a bound lies above the claim",
     Outcome.CONSISTENT: "no bound lies above the claim, and one could have been",
@@ -58,28 +60,28 @@ def external(report: AuditReport, title: str | None = None, epsilon: float | Non
     name = (title or TITLES.get(report.kind, report.title)).removesuffix(f" ({MARK})")
     mechanisms = tuple(_mechanism(result, report.kind, facts) for result in report.mechanisms)
     edition = AuditReport(
-        schema=report.schema,
+        **_take(report, "schema kind delta confidence comparisons outcome"),
         id="",
-        kind=report.kind,
         title=phrase("{title} (external edition)", title=name),
         created=f"{report.created[:10]}T00:00:00Z",
-        delta=report.delta,
-        confidence=report.confidence,
-        comparisons=report.comparisons,
         data=None if report.data is None else _data(report.data, report.kind),
         model=_model(report),
         mechanisms=mechanisms,
-        outcome=report.outcome,
         notes=(),
         coverage=tuple(Coverage(attack_class=row.attack_class, done="", status=row.status) for row in report.coverage),
         policy=(),
         config="",
         origins=(),
         provenance=_provenance(report.provenance),
-        engagement=None if report.engagement is None else _engagement(report.engagement),
+        engagement=None if report.engagement is None else Engagement(**_take(report.engagement, DECLARED)),
     )
     edition = replace(edition, notes=statement(facts, records(report), epsilon))
     return replace(edition, id=f"PX-{hashlib.sha256(without_messages(to_json(edition))).hexdigest()[:8].upper()}")
+
+
+def _take(part: object, names: str) -> dict[str, Any]:
+    """Return the fields that an edition has as they are."""
+    return {name: getattr(part, name) for name in names.split()}
 
 
 def records(report: AuditReport) -> int:
@@ -139,16 +141,9 @@ def _last_clause(text: str) -> str:
 def _data(data: DataSummary, kind: str) -> DataSummary:
     """Return kind and, of a run, sizes in two digits, which its configuration sets; sizes of given sides reveal members."""
     is_run = kind == "run"
-    return DataSummary(
-        name=data.name if is_run else "records given",
-        source=WITHHELD,
-        sha256="",
-        train=rounded_count(data.train) if is_run else 0,
-        pool=rounded_count(data.pool) if is_run else 0,
-        test=rounded_count(data.test) if is_run else 0,
-        classes=data.classes,
-        features=data.features,
-    )
+    sizes = {name: rounded_count(getattr(data, name)) if is_run else 0 for name in ("train", "pool", "test")}
+    name = data.name if is_run else "records given"
+    return DataSummary(name=name, source=WITHHELD, sha256="", **sizes, **_take(data, "classes features"))
 
 
 def rounded_count(count: int) -> int:
@@ -163,27 +158,13 @@ def rounded_count(count: int) -> int:
 
 def _provenance(provenance: Provenance) -> Provenance:
     return Provenance(
+        **_take(provenance, "version code_commit packages python"),
         command=" ".join(provenance.command.split()[:2]),
-        version=provenance.version,
-        code_commit=provenance.code_commit,
         seed=None,
         config_sha256="",
-        packages=provenance.packages,
-        python=provenance.python,
         platform="",
         device="",
         threads=0,
-    )
-
-
-def _engagement(engagement: Engagement) -> Engagement:
-    return Engagement(
-        system=engagement.system,
-        owner=engagement.owner,
-        purpose=engagement.purpose,
-        release_context=engagement.release_context,
-        valid_until=engagement.valid_until,
-        next_audit=engagement.next_audit,
     )
 
 
@@ -213,18 +194,15 @@ def _agree_with_report(
 
 def _coarse_mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> MechanismResult:
     return MechanismResult(
+        **_take(result, "claims outcome models"),
         name=result.name if kind == "run" else kind,
         mechanism=result.mechanism if kind == "run" else None,
-        claims=result.claims,
         trajectories=(),
         bound_trajectories=(),
         games=tuple(game_edition(game, result.claims, kind, facts) for game in result.games),
         verdicts=tuple(_verdict(verdict, result.claims, facts) for verdict in result.verdicts),
-        outcome=result.outcome,
         utility=(),
         checks=tuple(_check(check) for check in result.checks if check.code not in OF_MEMBERS),
-        models=result.models,
-        limit=None,
         training=result.training if kind == "run" else "",
     )
 
@@ -246,16 +224,8 @@ def _bound(bound: ReportedBound, claims: Sequence[Claim], facts: FigureCount) ->
     limits = [claim.epsilon for claim in claims]
     smaller_claims = [claim for claim in limits if claim < value]
     value = min(value, max([WITHIN_CEILING * ceiling, *(math.nextafter(claim, math.inf) for claim in smaller_claims)]))
-    rounded_bound = LowerBound(
-        epsilon=facts.epsilon(value, limits),
-        delta=bound.delta,
-        confidence=bound.confidence,
-        estimator=bound.estimator,
-        comparisons=bound.comparisons,
-        ceiling=facts.epsilon(ceiling, limits),
-        assumes=bound.assumes,
-        family=bound.family,
-    )
+    terms = _take(bound, "delta confidence estimator comparisons assumes family")
+    rounded_bound = LowerBound(epsilon=facts.epsilon(value, limits), ceiling=facts.epsilon(ceiling, limits), **terms)
     return report_bound(rounded_bound, void=isinstance(bound, VoidBound))
 
 

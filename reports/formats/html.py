@@ -64,14 +64,6 @@ def shell(title: str, body: str) -> str:
     )
 
 
-def summary(report: AuditReport) -> str:
-    """The first page without its drawing, as a fragment for a notebook."""
-    report = translated(report)
-    first = sections(report)[0].blocks
-    blocks = [block for block in first if not isinstance(block, page.Figure | page.Signature)]
-    return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in blocks)}</div>'
-
-
 def standalone(title: str, blocks: Sequence[Block], drawings: Mapping[str, bytes]) -> bytes:
     """Return a page in the report's style that is about no report; `drawings` are the SVG of its figures by name."""
 
