@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,6 @@ from audit.cli import accountant_options as shared
 from audit.cli.printing import AsJson, print_json, print_result, print_table
 from audit.core import checks
 from audit.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from audit.core.adjacency import Adjacency
 
 Target = Annotated[float, typer.Option("--target-epsilon", "--epsilon", help="Epsilon that the mechanism may cost at most.")]
 
@@ -92,17 +89,10 @@ def steps(
     return 0
 
 
-class _Budget(TypedDict):
-    """Arguments that `noise` and `steps` share."""
-
-    target_epsilon: float
-    delta: float
-    adjacency: Adjacency
-    group_size: int
-    accountants: list[str] | None
-
-
-def _budget(target_epsilon: float, delta: float, adjacency: str, group_size: int, accountants: list[str] | None) -> _Budget:
+def _budget(
+    target_epsilon: float, delta: float, adjacency: str, group_size: int, accountants: list[str] | None
+) -> dict[str, Any]:
+    """The arguments that `noise` and `steps` share, checked."""
     checks.positive(target_epsilon, "--target-epsilon")
     checks.open_probability(delta, "--delta")
     own_code.add_working_folder(accountants or ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,8 +63,10 @@ def epsilon(
     as_json: AsJson = False,
 ) -> int:
     """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
+    from audit.accounting import costs as cost_sheets
     from audit.accounting.regression import files
     from audit.api import accountant as library
+    from audit.core.event_forms import encode
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
@@ -74,15 +76,19 @@ def epsilon(
         event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
     )
     names, relation = accountant or list(usual(question_event, delta)), shared.find_relation(adjacency)
-    question = _Question(event=question_event, delta=delta, adjacency=relation, group_size=group_size)
-    costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
-    rows = _what_if(question, what_if, names)
-    _write_sheet(question, names, rows, csv_file=csv_file, page=page, plot=plot if over == "delta" else None)
+    terms: dict[str, Any] = {"delta": delta, "adjacency": relation, "group_size": group_size}
+    costs = library.epsilon(question_event, accountants=names, **terms)
+    rows = _what_if(question_event, what_if, accountants=names, **terms)
+    curve = plot if over == "delta" else None
+    if csv_file or page or curve:
+        sheet = cost_sheets.sheet(question_event, subjects=list(named(names)), variants=rows, **terms)
+        _write_sheet(sheet, csv_file, page, curve)
     if plot is not None and over == "steps":
         _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
         answers = {"claims": [asdict(row) for row in costs.rows], "what_if": [asdict(row) for row in rows]}
-        print_json(question.form() | {"truth": [costs.lower, costs.upper], "doubt": costs.doubt} | answers)
+        question = {"event": encode(question_event), **terms}
+        print_json(question | {"truth": [costs.lower, costs.upper], "doubt": costs.doubt} | answers)
         return 0
     group = f" for {group_size} records" if group_size > 1 else ""
     truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
@@ -97,48 +103,12 @@ def epsilon(
     return 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """What is asked about a mechanism."""
-
-    event: Event
-    delta: float
-    adjacency: Adjacency
-    group_size: int
-
-    def form(self) -> dict[str, Any]:
-        """Return the question as JSON has it."""
-        from audit.core.event_forms import encode
-
-        settings = {"delta": self.delta, "adjacency": self.adjacency.value, "group_size": self.group_size}
-        return {"event": encode(self.event), **settings}
-
-
-def _write_sheet(
-    question: _Question,
-    names: Sequence[str],
-    variants: Sequence[WhatIfRow],
-    *,
-    csv_file: Path | None,
-    page: Path | None,
-    plot: Path | None,
-) -> None:
+def _write_sheet(sheet: CostSheet, csv_file: Path | None, page: Path | None, plot: Path | None) -> None:
     """Write table, page and curve of the costs to the files that are given."""
-    from audit.accounting import costs as cost_sheets
     from audit.accounting.regression import files
     from reports import costs
     from reports.figures import _costs
 
-    if csv_file is page is plot is None:
-        return
-    sheet = cost_sheets.sheet(
-        question.event,
-        delta=question.delta,
-        adjacency=question.adjacency,
-        subjects=list(named(names)),
-        variants=variants,
-        group_size=question.group_size,
-    )
     if csv_file is not None:
         files.write(csv_file, _csv(sheet).encode())
     if page is not None:
@@ -200,7 +170,7 @@ def _significant(value: float | None, side: int) -> str:
     return f"{float(text):.4g}"
 
 
-def _what_if(question: _Question, texts: Sequence[str] | None, names: Sequence[str]) -> Sequence[WhatIfRow]:
+def _what_if(event: Event, texts: Sequence[str] | None, **terms: Any) -> Sequence[WhatIfRow]:
     from audit.api import accountant as library
 
     changes: dict[str, list[str]] = {}
@@ -209,16 +179,7 @@ def _what_if(question: _Question, texts: Sequence[str] | None, names: Sequence[s
         if not equals or not values:
             raise ConfigError(f"--what-if is '{text}'; expected noise=0.8,1.2 or rate=... or steps=x2,x4")
         changes.setdefault(quantity, []).extend(values.split(","))
-    if not changes:
-        return ()
-    return library.what_if(
-        question.event,
-        changes,  # type: ignore[arg-type]
-        delta=question.delta,
-        adjacency=question.adjacency,
-        group_size=question.group_size,
-        accountants=names,
-    )
+    return library.what_if(event, changes, **terms) if changes else ()  # type: ignore[arg-type]
 
 
 def _what_if_cells(rows: Sequence[WhatIfRow], names: Sequence[str]) -> list[tuple[str, ...]]:
