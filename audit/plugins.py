@@ -84,11 +84,7 @@ def in_order(package: str) -> dict[str, type[Any]]:
 
 
 def check_name(package: str, kind: str, location: str | None = None) -> str:
-    """Return `kind` itself, if it is the name of a plug-in in `package` or looks like `package.module:Class`.
-
-    Raises:
-        ConfigError: it is neither; names the nearest.
-    """
+    """Return `kind`, a plug-in's name in `package` or `package.module:Class`; else `ConfigError` with the nearest name."""
     known_names = names(package)
     if kind not in known_names and ":" not in kind:
         raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, known_names)} It has: {', '.join(known_names)}")
@@ -96,11 +92,7 @@ def check_name(package: str, kind: str, location: str | None = None) -> str:
 
 
 def find(package: str, kind: str, location: str | None = None) -> type[Any]:
-    """Return the class that `kind` names in `package`; `location` represents the package in messages.
-
-    Raises:
-        ConfigError: there is none, with the nearest name; or third-party is no class.
-    """
+    """Return the class that `kind` names in `package`, else `ConfigError`; `location` represents the package in messages."""
     check_name(package, kind, location)
     if ":" in kind:
         plugin_class = foreign(kind)
@@ -209,11 +201,7 @@ def pick(name: str, options: Mapping[str, Value], key: str) -> Value:
 
 
 def load(name: str, kind: type[Value]) -> Value:
-    """Return the object that `package.module:OBJECT` names.
-
-    Raises:
-        ConfigError: there is none, or it is no `kind`.
-    """
+    """Return the object that `package.module:OBJECT` names; `ConfigError` if it is no `kind`."""
     instance = foreign(name)
     if not isinstance(instance, kind):
         raise ConfigError(f"'{name}' is a {type(instance).__name__}; expected a {kind.__name__}")
@@ -221,11 +209,7 @@ def load(name: str, kind: type[Value]) -> Value:
 
 
 def foreign(name: str, location: str = "") -> Any:
-    """Return what `package.module:object` names, third-party code; the `location` of the name goes before a message.
-
-    Raises:
-        ConfigError: there is none, or its module cannot be imported.
-    """
+    """Return what `package.module:object` names, third-party code; else `ConfigError`, the `location` of the name first."""
     module, _, attribute = name.partition(":")
     place = f"{location}: " if location else ""
     if not all(part.isprintable() and part.strip() and "/" not in part for part in module.split(".")):
@@ -286,10 +270,7 @@ _FURTHER: set[str] = set()  # top-level modules of others that `foreign` was ask
 
 
 def fault(error: BaseException) -> str:
-    """Return the file and line of third-party code, loaded by name, that an error came through last; "" if it did not.
-
-    Report such an error to its owner, not to this project.
-    """
+    """Return file and line of the last third-party code, loaded by name, that an error came through; "" if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = [(frame.f_globals.get("__name__") or "", frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]

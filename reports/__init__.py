@@ -26,11 +26,7 @@ PACKAGE = "reports.formats"
 
 
 def renderer(name: str) -> Renderer:
-    """Return the renderer of one format: a file of `reports/formats`, or a third party's `package.module:Class`.
-
-    Raises:
-        ConfigError: there is no such format.
-    """
+    """Return the renderer of a format: a file of `reports/formats`, or `package.module:Class`; else `ConfigError`."""
     plugin: Renderer = plugins.build(PACKAGE, {"kind": name}, "reports")
     return plugin
 
@@ -175,11 +171,7 @@ def _plot_power(plan: RunPlan, name: str | None) -> Figure:
 
 
 def probe() -> bytes:
-    """A one-word PDF: whether documents can be typeset here.
-
-    Raises:
-        OutputError: typst is absent or does not work.
-    """
+    """A one-word PDF: whether documents can be typeset here; `OutputError` if typst does not work."""
     try:
         typst = import_module("typst")
         page: bytes = typst.compile(b"ready", format="pdf", ignore_system_fonts=True)

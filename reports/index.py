@@ -37,11 +37,7 @@ class IndexRow:
 
 
 def document(entries: Sequence[IndexRow], unreadable: Mapping[str, str], language: str = "en") -> str:
-    """The page as text, audits in the order in which they were started.
-
-    Args:
-        unreadable: files that look like reports and could not be read, each with the reason.
-    """
+    """The page as text, audits in the order of their starts; `unreadable`: why files that look like reports were not read."""
     by_time = sorted(entries, key=lambda entry: (entry.report.created, entry.folder))
     with speaking(language):
         rows = [row for entry in reversed(by_time) for row in _rows(entry)]  # the newest on top; trends run forward

@@ -37,12 +37,7 @@ ENTRY = ProgramEntry()
 
 
 def separate(kind: str) -> None:
-    """Go on in a child process if jobs of this kind need it; this process passes signals on and exits as the child says.
-
-    Raises:
-        typer.Exit: in this process, with the code of the child.
-        WorkerLost: in this process: the child ended without a word.
-    """
+    """Go on in a child process if jobs of this kind need it; here end as it does: by `typer.Exit` or `WorkerLost`."""
     if kind not in NATIVE or not ENTRY.is_main or ENTRY.pipe is not None or not hasattr(os, "fork"):
         return
     sys.stdout.flush()

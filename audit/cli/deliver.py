@@ -57,11 +57,7 @@ def finish(
     formats: Sequence[str],
     extra_files: Mapping[str, bytes] | None = None,
 ) -> int:
-    """Writes the report and the files in `extra_files` (if a folder is given), prints it, and returns the exit code.
-
-    Raises:
-        OutputError: an output could not be written.
-    """
+    """Write report and `extra_files` (if a folder is given), print it, return the exit code; `OutputError` if not whole."""
     import reports
     from audit.execution import store
     from audit.experiment.line import judge as verdict

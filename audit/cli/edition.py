@@ -50,11 +50,7 @@ def external_edition(report: AuditReport, source: Path, title: str | None, earli
 
 
 def make_edition(report: AuditReport, folder: Path, title: str | None) -> tuple[AuditReport, dict[Place, ScoredGame], bytes]:
-    """Return the edition that a run folder's scores and secret give, with those; nothing was tried on it.
-
-    Raises:
-        DataError: scores or the record key are missing or damaged.
-    """
+    """Return the edition that scores and secret of a run folder give, with those; `DataError` if they are damaged."""
     from audit.experiment.external import editions
     from audit.experiment.games import naming
     from reports.editions.external import external

@@ -50,11 +50,7 @@ class TprAt:
 
 
 def read(texts: Sequence[str] | None) -> dict[str, Gate]:
-    """Return the gates by the names that reports print.
-
-    Raises:
-        ConfigError: a text is no gate, its rate is not measured, or two texts are about one figure.
-    """
+    """Return the gates by the names in reports; `ConfigError` if a text is none, or two are about one figure."""
     gates: dict[str, Gate] = {}
     for text in texts or ():
         name, gate = _gate(text)

@@ -228,11 +228,7 @@ def _coin_seed(number: int | None, file: Path | None) -> int | None:
 
 
 def read_coins(path: Path) -> Array:
-    """The recorded coins: array `coins` of an npz file, or column `coin` of a table.
-
-    Raises:
-        DataError: the file is missing or malformed, or holds no coins.
-    """
+    """The coins: array `coins` of an npz file, or column `coin` of a table; `DataError` if the file holds none."""
     from audit.data.archives import read_npz
     from audit.data.frames import read_table
     from audit.data.source import read_bytes

@@ -20,11 +20,7 @@ def add_working_folder(names: Iterable[str | None]) -> None:
 
 
 def find(name: str, kind: str = "object") -> Any:
-    """The object that `package.module:object` names; its module is executed.
-
-    Raises:
-        ConfigError: the name has another form, or nothing of that name can be imported.
-    """
+    """The object that `package.module:object` names, or `ConfigError`; its module is executed."""
     from audit import plugins
 
     if ":" not in name:
@@ -58,21 +54,13 @@ def warnings_once() -> Iterator[None]:
 
 
 def instance(name: str, kind: str = "object") -> Any:
-    """The object that a name represents; a function is called without arguments.
-
-    Raises:
-        ConfigError: as `find`, or the function takes arguments.
-    """
+    """The object that a name represents, or `ConfigError`; a function is called without arguments."""
     value = find(name, kind)
     return call(value, name) if callable(value) else value
 
 
 def call(function: Any, name: str) -> Any:
-    """Return what a function gives that takes no arguments.
-
-    Raises:
-        ConfigError: it takes some.
-    """
+    """Return what a function gives without arguments; `ConfigError` if it takes some."""
     try:
         inspect.signature(function).bind()
     except TypeError as error:

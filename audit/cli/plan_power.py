@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(rows: Sequence[PowerRow], path: Path) -> None:
-    """The rows as a drawing in a file, SVG or PNG by its name.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    """The rows as a drawing in a file, SVG or PNG by its name; `OutputError` if it cannot be written."""
     from reports.figures import plan
 
     try:

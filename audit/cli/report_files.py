@@ -15,11 +15,7 @@ JSON = "report.json"
 
 
 def load(source: Path) -> AuditReport:
-    """The report in a run folder, a report.json or a report.pdf.
-
-    Raises:
-        DataError: there is none, or it cannot be read.
-    """
+    """The report in a run folder, a report.json or a report.pdf; `DataError` if there is none that can be read."""
     from reports.formats import json, pdf
 
     path = source / JSON if source.is_dir() else source

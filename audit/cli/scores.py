@@ -100,11 +100,7 @@ class ScoreTable:
     identifier: str | None = None
 
     def columns(self, conditions: list[str]) -> Mapping[str, Any]:
-        """Scores, and the memberships of the same rows, by name.
-
-        Raises:
-            DataError: a table cannot be read, or the two are not about the same records.
-        """
+        """Scores, and memberships of the same rows, by name; `DataError` if the tables are about other records."""
         scores = _rows(_columns(self.path), conditions, self.path)
         if self.coins is None:
             return scores

@@ -30,11 +30,7 @@ class ReaderOptions:
     explicit: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, kind: str) -> dict[str, Any]:
-        """Return the options for files of this kind.
-
-        Raises:
-            ConfigError: there is no such kind, or it does not take what was asked for.
-        """
+        """Return the options for files of this kind; `ConfigError` if it does not take what was asked for."""
         keys = taken_keys(kind)
         for name in self.explicit:
             if name not in keys:
@@ -61,11 +57,7 @@ def holds_records(kind: str) -> bool:
 
 
 def guess_kind(target: Path | None, explicit: Collection[str] = ()) -> str:
-    """Return the kind of target that a path names: by its suffix, by the `explicit` options, and by what the file holds.
-
-    Raises:
-        ConfigError: the suffix says nothing.
-    """
+    """Return the kind of a path by suffix, `explicit` options and contents; `ConfigError` if these do not say it."""
     if target is None:
         return WITHOUT_TARGET
     classes = {kind: plugins.find(FOLDER, kind) for kind in KINDS}

@@ -73,11 +73,7 @@ def verify(
 
 
 def check_numbers(source: Path) -> NumberCheck:
-    """Return what came of computing the numbers of a run folder again, and of writing what follows from them again.
-
-    Raises:
-        ConfigError: `source` is not a run folder.
-    """
+    """Return what came of computing a run folder's numbers, and what follows, again; `ConfigError` if it is none."""
     from audit.cli import edition
     from audit.core.errors import AuditError
     from audit.execution import recompute, run_folder

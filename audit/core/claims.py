@@ -48,10 +48,7 @@ class Claim:
         return self.source.startswith(DECLARED)
 
     def can_be_refuted_by(self, bound: ReportedBound) -> bool:
-        """True if a bound of this kind is evidence against a claim of that kind.
-
-        A bound inside a trade-off family speaks only about claims that assert that very family.
-        """
+        """True if a bound is evidence against the claim; one inside a family speaks of claims of that family alone."""
         return bound.delta == self.delta and bound.family in (None, self.family)
 
 

@@ -40,11 +40,7 @@ class ClipQuantile:
 
     @classmethod
     def read(cls, setting: Any) -> ClipQuantile | None:
-        """Return what a config says under adaptive_clip; None for None.
-
-        Raises:
-            ConfigError: no mapping, a key that does not exist, or a value out of range.
-        """
+        """Return what a config says under adaptive_clip, None for None; `ConfigError` for anything but its keys."""
         if setting is None:
             return None
         allowed = [field.name for field in fields(cls)]

@@ -49,11 +49,7 @@ def kinds_by_name() -> dict[str, type[Event]]:
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
-    """Return what `makers[type(event)](event, *folded children)` gives, from the leaves up.
-
-    Raises:
-        UnsupportedMechanism: there is no maker for some part.
-    """
+    """Return `makers[type(event)](event, *folded children)`, from the leaves up; `UnsupportedMechanism` without a maker."""
     maker = makers.get(type(event))
     if maker is None:
         raise UnsupportedMechanism(f"{type(event).__name__} cannot be expressed in this library")

@@ -92,11 +92,7 @@ def releases(event: events.Event) -> Iterator[events.ReleaseEvent]:
 
 
 def unit(event: events.Event) -> events.Unit:
-    """Return the unit of privacy whose contributions the event bounds; "example" if nothing is released.
-
-    Raises:
-        UnsupportedMechanism: releases about different units in one event.
-    """
+    """Return the unit of all releases, "example" if there is none; `UnsupportedMechanism` if they are about different units."""
     units = sorted({release.unit for release in releases(event)})
     if len(units) > 1:
         small, large = sorted(units, key=_SIZES.index)[:2]
@@ -199,11 +195,7 @@ def phases(event: events.Event) -> tuple[Phase, ...]:
 
 
 def single_phase(event: events.Event) -> Phase:
-    """Return the event as one phase of DP-SGD.
-
-    Raises:
-        UnsupportedMechanism: it is made of several, or of something else.
-    """
+    """Return the event as one phase of DP-SGD; `UnsupportedMechanism` if it is none."""
     parts = phases(event)
     if len(parts) == 1:
         return parts[0]

@@ -44,11 +44,7 @@ class FileRows:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
-        """The rows of a slice, or of numbers `(k,)`.
-
-        Raises:
-            DataError: the file does not hold them any more.
-        """
+        """The rows of a slice, or of numbers `(k,)`; `DataError` if the file does not hold them any more."""
         rows = np.arange(len(self))[index]
         values = np.empty((len(rows), *self.shape[1:]), self.dtype)
         if not values.size:

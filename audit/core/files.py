@@ -50,11 +50,7 @@ def text(size: float) -> str:
 
 
 def read(path: Path) -> bytes:
-    """The content of a file.
-
-    Raises:
-        OSError: it cannot be read, is no regular file, or is larger than half of the memory; `strerror` says which.
-    """
+    """The content of a regular file of at most half of the memory; `OSError` with a `strerror` that says why not."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EINVAL, "it is a pipe or a device, which may never end; expected a regular file", str(path))
@@ -71,22 +67,12 @@ def file_sha256(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The same as UTF-8 text.
-
-    Raises:
-        OSError: as `read`.
-        UnicodeDecodeError: it is no such text.
-    """
+    """The same as UTF-8 text, or `UnicodeDecodeError`."""
     return read(path).decode()
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
-
-    Raises:
-        OSError: as `read`.
-        ValueError: it is no JSON, or nested beyond what can be read.
-    """
+    """Return what a JSON file holds; `ValueError` if it is no JSON, or nested beyond what can be read."""
     try:
         return json.loads(read(path))
     except RecursionError as error:
@@ -124,11 +110,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk holds the names of the files in a folder.
-
-    Raises:
-        OSError: the folder cannot be read or flushed.
-    """
+    """Wait until the disk holds the names of the files in a folder; `OSError` if it cannot be flushed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

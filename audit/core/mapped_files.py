@@ -42,21 +42,13 @@ class MappedFile:
 
     @staticmethod
     def at(path: Path, shape: tuple[int, ...]) -> MappedFile:
-        """The file at `path`, as it is now; all of its bytes are read.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """The file at `path`, as it is now; all of its bytes are read."""
         stamp = _stamp(path)  # first, so that a change is seen that comes while the bytes are read
         digest = file_sha256(path)
         return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path), sha256=digest, stamp=stamp)
 
     def open(self) -> NDArray[Any]:
-        """The array, mapped for reading: processes of one machine share its pages.
-
-        Raises:
-            DataError: it is gone, or another one.
-        """
+        """The array, mapped: processes of one machine share its pages; `DataError` if the file is another."""
         path = Path(self.path)
         try:
             changed = _probe(path) != self.probe
@@ -100,19 +92,12 @@ class MappedFile:
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """The array of an npy file, mapped for reading, without pickle.
-
-    Raises:
-        ValueError: it is damaged, or holds objects.
-    """
+    """The array of an npy file, mapped for reading, without pickle; `ValueError` if it is damaged, or holds objects."""
     return np.asarray(np.lib.format.open_memmap(path, mode="r"))
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return what the file is like now.
-
-    Whoever changes a file can put the time of its contents back, but not `st_ctime_ns`, which links and permissions move too.
-    """
+    """Return what the file is like now; `st_ctime_ns` is a time that no one can put back."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 

@@ -125,11 +125,7 @@ class OpenModels(Models, Protocol):
         """
 
     def round_loss_drops(self, source: str) -> Array:
-        """`(N, m, rounds)`: how far the loss of each canary example fell in a round, by a single update or by the new model.
-
-        Args:
-            source: "updates" or "models".
-        """
+        """`(N, m, rounds)`: how far each canary's loss fell by a round's "updates" or its new one of the "models"."""
 
     def weight_products(self, canaries: Canaries) -> Array | None:
         """`(N, m)` inner products of first minus last weights with gradient canaries, if the first ones are known."""

@@ -7,11 +7,7 @@ from audit.core.errors import ConfigError
 
 
 def timestamp() -> str:
-    """Return the time in ISO 8601, UTC, to the second.
-
-    Raises:
-        ConfigError: SOURCE_DATE_EPOCH is no number of seconds since 1970.
-    """
+    """Return the time in ISO 8601, UTC, to the second; `ConfigError` if SOURCE_DATE_EPOCH is no number of seconds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     try:
         time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)

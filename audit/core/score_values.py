@@ -15,11 +15,7 @@ EXACT = 2**53  # whole numbers beyond are not all distinguished as float64
 
 
 def read(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Return `values` as `(n,)` numbers, float64 or whole; infinities are allowed.
-
-    Raises:
-        DataError: they are masked, complex, text or objects, not one-dimensional, or hold NaN.
-    """
+    """Return `values` as `(n,)` numbers, float64 or whole, infinities allowed; `DataError` for other types, shapes and NaN."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
         raise DataError(f"{name} has {int(np.ma.count_masked(values))} masked values; give .compressed() scores, or fill them")
     array = np.asarray(values)

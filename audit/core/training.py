@@ -60,11 +60,7 @@ class TrainingJob:
 
     @property
     def sample_rate(self) -> float:
-        """The chance of a record to take part in a step.
-
-        Raises:
-            UnsupportedMechanism: the mechanism has no one such rate.
-        """
+        """The chance of a record to take part in a step; `UnsupportedMechanism` if it has no one such rate."""
         rate = event_reading.sample_rate(self.mechanism)
         if rate is None:
             raise UnsupportedMechanism(f"{self.mechanism} has no one rate of Poisson sampling; this trainer needs one")

@@ -83,10 +83,7 @@ def _frame(figure: Any, lower: float, share: float) -> Any:
 
 
 def _paint_claims(axes: Any, costs: DrawnCosts, remarks: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Draw band and lines over what the axis counts, each with its name and remark at its end; what is not finite is left out.
-
-    The ends are known once the axis has its limits.
-    """
+    """Draw band and lines, finite values alone, each with name and remark at its end, once the axis has its limits."""
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in costs.bracket)
     axes.fill_between(costs.places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
     labels = _ends(say("costs.band"), costs.places, high, Tone.CHANCE)

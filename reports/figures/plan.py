@@ -26,10 +26,7 @@ def draw(rows: Sequence[PowerRow]) -> dict[str, bytes]:
 
 
 def figure(rows: Sequence[PowerRow]) -> Figure:
-    """Return the power of a plan as a figure: a line for each row, from the claim to the least true epsilon that is caught.
-
-    A line that ends in an arrow catches nothing.
-    """
+    """Return a line for each row, from the claim to the least true epsilon that is caught; an arrow ends one without."""
     return _plots.draw_figure(_height(rows), lambda figure: _paint(figure, rows))
 
 

@@ -39,11 +39,7 @@ def _phrases(plain: Any) -> Iterator[Phrase]:
 
 
 def read(table: Any) -> dict[str, Phrase]:
-    """Return the phrases of a table by their texts.
-
-    Raises:
-        DataError: an entry is no message with values that give its text.
-    """
+    """Return the phrases of a table by their texts; `DataError` if message and values of an entry do not give its text."""
     if not isinstance(table, dict):
         raise DataError(f"{FIELD} of the report is {table!r:.60}; expected an object")
     phrases: dict[str, Phrase] = {}

@@ -49,11 +49,7 @@ class OtherEvent:
     tree: str
 
     def event(self) -> Event:
-        """Return the event of the tree.
-
-        Raises:
-            DataError: the text is not an event.
-        """
+        """Return the event of the tree; `DataError` if the text is none."""
         try:
             tree = json.loads(self.tree)
         except (ValueError, RecursionError) as error:

@@ -93,11 +93,7 @@ _MOST_DIGITS = 40  # of a whole number: counts and seeds of 128 bits
 
 @once_per_report
 def to_json(report: AuditReport) -> bytes:
-    """The report as canonical bytes; `from_json` gives back an equal report.
-
-    Raises:
-        OutputError: a number of the report is NaN.
-    """
+    """The report as canonical bytes; `from_json` gives back an equal report. `OutputError` if a number is NaN."""
     plain = _encode(report, AuditReport, "report")
     plain[_messages.FIELD] = _messages.gather(plain)
     return _canonical(plain)

@@ -41,11 +41,7 @@ class Pdf:
     has_words: ClassVar[bool] = True
 
     def render(self, report: AuditReport) -> Mapping[str, bytes]:
-        """The document under the name report.pdf.
-
-        Raises:
-            OutputError: typst is absent or refuses the document; it never writes half of one.
-        """
+        """The document under the name report.pdf, or `OutputError`: never half of one."""
         return {FILE: typeset(report)}
 
 
@@ -77,11 +73,7 @@ def section_pages(report: AuditReport) -> dict[str, int]:
 
 
 def attachment(document: bytes) -> bytes:
-    """The report.json inside a PDF that `typeset` made.
-
-    Raises:
-        DataError: no PDF, none of ours, or a damaged attachment.
-    """
+    """The report.json inside a PDF that `typeset` made; `DataError` if it is damaged, or not ours."""
     if not document.startswith(b"%PDF-"):
         raise DataError("the file is not a PDF; expected a report.pdf that audit wrote")
     attachments = list(_ATTACHMENT.finditer(document))

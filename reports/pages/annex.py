@@ -50,11 +50,7 @@ class Requirement:
 
 
 def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Section:
-    """The mapping as its own section.
-
-    Args:
-        pages: the page of report.pdf on which each section begins, by its title; without it only sections are named.
-    """
+    """The mapping as its own section; `pages`: those of report.pdf on which sections begin, by title."""
     rows: list[tuple[Text, ...]] = []
     for requirement in REQUIREMENTS:
         state = requirement.judge(report)

@@ -68,11 +68,7 @@ def names_records(report: AuditReport) -> bool:
 
 
 def picture(report: AuditReport) -> str:
-    """Return the drawing of the first page.
-
-    That of all parties if a training is seen by several, else claim and evidence, or if nothing was bounded the ROC of the
-    leading answer's game.
-    """
+    """Return the drawing of the first page: all parties, else claim and evidence, else the ROC of the leading answer's game."""
     trainings = {(party.training, party.unit) for party in parties.of_report(report)}
     if 0 < len(trainings) <= MOST_TRAININGS:
         return _parties.NAME

@@ -42,11 +42,7 @@ _CURRENT: ContextVar[Language | None] = ContextVar("language", default=None)
 
 
 def find(name: str) -> Language:
-    """Return the language of that name: a file of `reports/words/languages`, or a third party's `package.module:Class`.
-
-    Raises:
-        ConfigError: there is none, or it lacks sentences.
-    """
+    """Return a language: a file of `reports/words/languages`, or `package.module:Class`; else `ConfigError`."""
     language: Language = plugins.build(PACKAGE, {"kind": name}, "languages")
     missing = sorted(set(_load(ENGLISH).sentences) - set(language.sentences))
     if missing:

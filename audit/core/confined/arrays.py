@@ -15,11 +15,7 @@ _STEP = 64  # every array begins at a multiple, so that none is askew
 
 
 def pack(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], bytes]:
-    """Return a description of each array and the bytes of all.
-
-    Raises:
-        ValueError: an array holds something else than numbers, truth values, dates or texts.
-    """
+    """Return a description of each array and the bytes of all; `ValueError` for other types than numbers, dates and texts."""
     rows, pieces, position = [], [], 0
     for name, array in arrays.items():
         if array.dtype.kind not in "biufcSUmM":
@@ -33,14 +29,7 @@ def pack(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], bytes]:
 
 
 def unpack(rows: Any, body: bytearray, name: str) -> dict[str, Array]:
-    """Return the arrays; they share the memory of `body`.
-
-    Args:
-        name: of the file, for messages.
-
-    Raises:
-        DataError: the description does not fit the bytes.
-    """
+    """Return the arrays, which share the memory of `body`; `DataError` if file `name` is described otherwise than it is."""
     if not isinstance(rows, list):
         raise form_error(name)
     arrays = {}

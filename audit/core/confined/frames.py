@@ -20,11 +20,7 @@ def send(stream: BinaryIO, header: Mapping[str, Any], body: bytes | memoryview =
 
 
 def receive(stream: BinaryIO, limit: int | None = None) -> tuple[dict[str, Any], bytearray] | None:
-    """Read one message with a body of at most `limit` bytes; None if the other side is gone.
-
-    Raises:
-        ValueError: what was read is no message.
-    """
+    """Read a message with a body of at most `limit` bytes; None if the other side is gone, `ValueError` if it is none."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None

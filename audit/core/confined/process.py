@@ -200,11 +200,7 @@ class ConfinedProcess:
 
 
 def read(job: str, content: bytes, name: str, *, memory_bytes: int, limit: int, facts: Mapping[str, Any] | None = None) -> Any:
-    """Return the facts and the bytes that a job finds in the content of a file; its process ends at once.
-
-    Raises:
-        DataError: as `ConfinedProcess`.
-    """
+    """Return facts and bytes that a job finds in the content of a file, or `DataError`; its process ends at once."""
     facts = {"computing": READING_SECONDS + len(content) // 2**22, **(facts or {})}
     seconds = _CLOCK_SECONDS + len(content) / 2**19
     process = ConfinedProcess(job, content, name, seconds=seconds, memory_bytes=memory_bytes, limit=limit, facts=facts)
@@ -220,11 +216,7 @@ def form_error(name: str) -> DataError:
 
 
 def _start() -> tuple[subprocess.Popen[bytes], int]:
-    """Start the process from a thread that lives as long as it does: the kernel ends it with the thread that started it.
-
-    Returns:
-        The process, and a pipe with the first 64 kB of its stderr.
-    """
+    """Start the process, with a pipe of its stderr, from a thread that lives as long: the kernel ends it with that thread."""
     errors, writing_end = os.pipe()  # a file could not grow under the limits of the process
     os.set_blocking(writing_end, False)
     os.set_blocking(errors, False)

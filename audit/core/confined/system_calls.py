@@ -70,11 +70,7 @@ def choices(argument: int, values: tuple[int, ...]) -> Rule:
 
 
 def rules(process: int) -> dict[str, Rule]:
-    """Return the rules for calls that are allowed with certain arguments only.
-
-    Args:
-        process: the number of the process that is filtered, the only one that it may signal and ask about.
-    """
+    """Return the rules of calls for certain arguments only; `process` may signal itself and ask about itself alone."""
     own = choices(0, (0, process))
     excess = _MAP_GROWS | _MAP_HUGE  # memory that RLIMIT_DATA does not count
     return {
