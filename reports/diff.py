@@ -31,12 +31,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference.
-
-    Attributes:
-        subject: mechanism, or mechanism.game.attack, or "" for the whole report.
-        p_value: of a measured difference, adjusted for all comparisons of the two reports; None if nothing was tested.
-    """
+    """A difference in a mechanism, mechanism.game.attack, or "" for the report; with its adjusted p-value if it is measured."""
 
     weight: Weight
     subject: str
@@ -46,13 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One figure that both reports measured.
-
-    Attributes:
-        text: both figures with their intervals.
-        rises, falls: p-values of "it is not above" and "it is not below" what it was.
-        leakage: a rise is worse; a figure of utility only differs.
-    """
+    """A figure of both reports, with p-values of "it is not above" and "it is not below"; of leakage a rise is worse."""
 
     subject: str
     text: str

@@ -24,13 +24,7 @@ class JudgementState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One judgement.
-
-    Attributes:
-        rule: stable id; the part after a slash comes from the check or gate itself.
-        subject: mechanism, or mechanism.game.attack, or "" for the whole report.
-        figures: the numbers behind it, by name.
-    """
+    """A judgement on mechanism, mechanism.game.attack, or "" for the report, by a stable rule id; figures by name."""
 
     rule: str
     subject: str

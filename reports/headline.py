@@ -17,12 +17,7 @@ GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameBound:
-    """A bound with the game and attack it comes from.
-
-    Attributes:
-        attack: its name, or that of all attacks together.
-        access: the least an adversary has to see for it.
-    """
+    """A bound with its game, its attack or that of all together, and the least an adversary has to see for it."""
 
     bound: ReportedBound
     game: GameResult
@@ -32,11 +27,7 @@ class GameBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSource:
-    """What bounds come from: an attack alone, or all attacks of a game that could stop at the first proof.
-
-    Attributes:
-        result: of the attack itself, None for all together.
-    """
+    """An attack, or all attacks of a game that could stop at the first proof, without a result of their own."""
 
     name: str
     bounds: tuple[ReportedBound, ...]

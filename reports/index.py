@@ -24,12 +24,7 @@ VIEWS = ("report.html", "report.pdf", "report-zh.pdf", "report-external.pdf", "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
-    """One audit of the folder.
-
-    Attributes:
-        folder: where it is, relative to the page, with forward slashes; "" for beside it.
-        files: the names of the files in it.
-    """
+    """An audit of the folder: its place relative to the page, with forward slashes, "" for beside it; and its files."""
 
     folder: str
     files: tuple[str, ...]

@@ -12,12 +12,7 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outliers:
-    """Members of one target that have outlying scores.
-
-    Attributes:
-        records: each with how many nonmembers score at least as high.
-        tested: members among which they were sought.
-    """
+    """Members of one target with outlying scores, of those tested, each with how many nonmembers score at least as high."""
 
     records: tuple[tuple[RecordExposure, int], ...]
     tested: int

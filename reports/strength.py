@@ -35,11 +35,7 @@ ALLOWED_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Limits on how often an attack is right, beside how often guessing is.
-
-    Attributes:
-        clear: how often an attack can be right if epsilon is `CLEAR`.
-    """
+    """Limits on how often an attack is right, beside guessing; `clear` is how often it can be if epsilon is `CLEAR`."""
 
     lower: float
     upper: float

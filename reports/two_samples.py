@@ -10,12 +10,7 @@ LEVEL = 0.05  # of a comparison of two audits: the chance that any figure is nam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A figure with an interval of stated confidence.
-
-    Attributes:
-        confidence: two-sided, of the interval alone or of a band that it belongs to; a band is wider, which is the careful
-            side.
-    """
+    """A figure with a two-sided interval of stated confidence, or a band's, which is wider: the careful side."""
 
     value: float
     lower: float

@@ -22,12 +22,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(slots=True)
 class ProgramEntry:
-    """The program of this process.
-
-    Attributes:
-        is_main: True if `main` runs it and ends the process, so that a child may go on in its place.
-        pipe: of a child, on which it says its exit code.
-    """
+    """The program of this process, whether `main` runs it, and the pipe on which a child says its exit code."""
 
     is_main: bool = False
     pipe: int | None = None

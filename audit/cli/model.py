@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 # Files that `audit model` is given, read and put to the attacks.
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """Files that a trained model, or its outputs, and the audited records are in.
-
-    Attributes:
-        options: of the reader of this kind of target.
-        trains_target: whether the target is trained by this audit, so that members and nonmembers are records.
-    """
+    """Files of a trained model or its outputs, and of the audited records; `options` are those of its reader."""
 
     target: Path | None
     kind: str

@@ -19,12 +19,7 @@ _RECORDS = {"members", "nonmembers"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderOptions:
-    """How files of models are read.
-
-    Attributes:
-        common: options that have a default; each kind is given those that it takes.
-        explicit: those that a user asked for; a kind that does not take one of them is refused.
-    """
+    """How files of models are read: `common` options by kinds that take them, `explicit` ones by all, or refused."""
 
     common: Mapping[str, Any] = field(default_factory=dict)
     explicit: Mapping[str, Any] = field(default_factory=dict)

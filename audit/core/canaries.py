@@ -125,12 +125,7 @@ class CanaryRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CanaryTexts(CanaryRecords):
-    """Canaries that are texts with a secret.
-
-    Attributes:
-        secret_tokens: tokens `first <= token < stop` of which each token of a secret was drawn by equal chances; None if
-            secrets were not drawn so.
-    """
+    """Canaries with a secret, each token of it drawn by equal chances from `first <= token < stop`; None if it was not."""
 
     secret_tokens: tuple[int, int] | None
 
@@ -193,12 +188,7 @@ class _Gradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoordinateGradients(_Gradients):
-    """Unit gradients along single parameters, orthogonal to each other.
-
-    Attributes:
-        coordinates: `(m,)` distinct parameter indices.
-        unit: as of `CanaryRecords`.
-    """
+    """Unit gradients along single parameters, `(m,)` distinct `coordinates`, and so orthogonal to each other."""
 
     orthogonal: ClassVar[bool] = True
     values: ClassVar[str] = "coordinates"
@@ -212,13 +202,7 @@ class CoordinateGradients(_Gradients):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DirectionGradients(_Gradients):
-    """Unit gradients in any direction.
-
-    Attributes:
-        directions: `(m, d)` rows of unit l2 norm over the flattened parameters.
-        orthogonal: they are exactly orthogonal to each other.
-        unit: as of `CanaryRecords`.
-    """
+    """Unit gradients in any `directions`, `(m, d)` rows over the flattened parameters, exactly `orthogonal` if that is true."""
 
     values: ClassVar[str] = "directions"
 

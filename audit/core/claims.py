@@ -169,12 +169,7 @@ class StepBound(LowerBound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoNoiseFits(CommonTerms):
-    """Single steps that refute DP-SGD of the claimed sampling with any noise and with none: so no epsilon follows, only that.
-
-    Attributes:
-        family: every member of it is refuted, at `confidence`.
-        game, trust, trials, participations: as of `StepBound`.
-    """
+    """Single steps, as of `StepBound`, that refute DP-SGD of the claimed sampling with any noise: no epsilon follows."""
 
     family: str
     game: str

@@ -38,12 +38,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfRow:
-    """What an event would cost with other noise, rate or steps.
-
-    Attributes:
-        changes: the values, as they were asked for: "noise 2", "steps x0.5".
-        claims: each accountant's epsilon, None if it has none.
-    """
+    """What an event would cost with other values ("noise 2", "steps x0.5"); an accountant without a claim has None."""
 
     changes: tuple[str, ...]
     lower: float

@@ -13,11 +13,7 @@ Quantity = Literal["noise", "rate", "steps"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventChange:
-    """Another noise multiplier, sampling rate or number of steps.
-
-    Attributes:
-        is_factor: whether `value` multiplies what the event has, in place of standing for it.
-    """
+    """Another noise multiplier, sampling rate or number of steps; one that is a factor multiplies what the event has."""
 
     quantity: Quantity
     value: float

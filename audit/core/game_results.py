@@ -202,11 +202,7 @@ class RecordExposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """One slice (a class, or a value of the user's column).
-
-    Attributes:
-        auc_lower, auc_upper: limits that hold for all slices of the column at once if scores are independent.
-    """
+    """One slice: a class, or a value of the user's column; limits hold for all slices at once if scores are independent."""
 
     group: str
     members: int

@@ -56,13 +56,7 @@ class LowerBound(CommonTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyBound(CommonTerms):
-    """What the scores prove of a mechanism of one family of trade-off curves; of any other mechanism they prove nothing by it.
-
-    Attributes:
-        family: "gdp", "dp_sgd", or that of a third party's estimator.
-        epsilon_inside: the bound inside that family.
-        ceiling_inside: the largest that perfect scores would have proved inside that family.
-    """
+    """What scores prove, and could have proved, inside one family ("gdp", "dp_sgd"), and nothing of other mechanisms."""
 
     family: str
     epsilon_inside: float
@@ -71,13 +65,7 @@ class FamilyBound(CommonTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidBound(CommonTerms):
-    """A bound of an audit that failed its own checks: it proves nothing of any mechanism.
-
-    Attributes:
-        void_epsilon: what would have been proved, had the checks held.
-        void_ceiling: the largest that perfect scores would have proved then.
-        family: inside which it would have held; None for any mechanism.
-    """
+    """A bound of an audit that failed its own checks: what would have been proved, had they held. It proves nothing."""
 
     void_epsilon: float
     void_ceiling: float

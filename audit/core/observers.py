@@ -9,11 +9,7 @@ from audit.core.events import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """Adversaries of one kind: the most that they see, and what the training is to them.
-
-    Attributes:
-        event: as accountants have to take it for who sees this much; without noise if nothing protects from them.
-    """
+    """Adversaries of one kind: the most that they see, and the event that accountants take; without noise if unprotected."""
 
     access: Access
     event: Event

@@ -14,13 +14,7 @@ _FIRST = (LIKE_SIDES, "Invalid: ", "Other readings", "Look first: ", "the attack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedReading:
-    """Another reading of the same records, with the figures that it would give.
-
-    Attributes:
-        name: the other way in which it reads.
-        fit: on members, in the measure of the preflight; None if it changes nothing in it.
-        auc: of members against nonmembers, by the loss; None of one record a side.
-    """
+    """Another reading of the records, with its fit on members and AUC; None if it changes nothing or has one record a side."""
 
     name: str
     fit: float | None

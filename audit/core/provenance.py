@@ -39,12 +39,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRelease:
-    """One release in a budget ledger.
-
-    Attributes:
-        mechanism: what was released, in words.
-        epsilon: what all releases up to this one cost together; may be infinite.
-    """
+    """A release in a budget ledger: its mechanism in words, and the epsilon of all releases up to it; may be infinite."""
 
     name: str
     when: str
@@ -55,12 +50,7 @@ class BudgetRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLedger:
-    """All releases about the data, over time, compared with a budget.
-
-    Attributes:
-        budget: epsilon that may be spent at `delta`.
-        accountant: who added up.
-    """
+    """All releases about the data, over time, beside the epsilon that may be spent at `delta`; added up by `accountant`."""
 
     budget: float
     delta: float

@@ -22,12 +22,7 @@ _ROWS = 4096  # that become numbers at once if all are asked for
 
 
 class RecordArray(LazyArray, ABC):
-    """`(n, ...)` numbers of which only those that are asked for are made: float32, or int64 if models take whole numbers.
-
-    Attributes:
-        shape: of the whole.
-        dtype: of what rows become.
-    """
+    """`(n, ...)` numbers, of which only rows that are asked for are made: float32, or int64 if models take whole numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -148,14 +143,7 @@ class RawArray(RecordArray):
 
 
 class Concatenation(RecordArray):
-    """Records of several arrays, one after the other.
-
-    Args:
-        parts: of one kind of record, at least one.
-
-    Raises:
-        DataError: records of different shapes.
-    """
+    """Records of several arrays of one kind, one after the other; `DataError` for records of different shapes."""
 
     def __init__(self, parts: Sequence[NDArray[Any] | RecordArray]) -> None:
         shapes = sorted({tuple(part.shape[1:]) for part in parts})
@@ -187,11 +175,7 @@ class Concatenation(RecordArray):
 
 
 class SideBySide(RecordArray):
-    """Several arrays of the same records, the numbers of each in one row, for models of several inputs.
-
-    Args:
-        parts: `(n, ...)` each, at least one.
-    """
+    """Several arrays `(n, ...)` of the same records, the numbers of each in one row, for models of several inputs."""
 
     def __init__(self, parts: Sequence[RecordArray]) -> None:
         self._parts = tuple(parts)

@@ -39,12 +39,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitCurve:
-    """The most that the claimed mechanism leaves any attack, over all its (epsilon, delta) pairs at once.
-
-    Attributes:
-        fpr, tpr: points of the limit, `fpr` increasing; the limit is concave, so lines joining them are just below it.
-        source: who computed it.
-    """
+    """The most that a claimed mechanism leaves any attack, over all its (epsilon, delta): concave points, `fpr` increasing."""
 
     fpr: tuple[float, ...]
     tpr: tuple[float, ...]

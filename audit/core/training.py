@@ -81,12 +81,7 @@ def ignore(steps: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Who receives how far an audit is.
-
-    Attributes:
-        advance: receives model-steps that were trained.
-        skip: receives those that need no training, because an earlier part of the run did it or the game was decided.
-    """
+    """Who receives how far an audit is: model-steps that were trained, and those that need no training any more."""
 
     advance: Progress = ignore
     skip: Progress = ignore

@@ -20,12 +20,7 @@ CLAIM_DIGITS = tuple(range(2, 10))  # decimals of a bound that lies above a clai
 
 @dataclass(slots=True)
 class FigureCount:
-    """Picks the values of one edition and adds up their information.
-
-    Attributes:
-        figures: how many were picked from two values or more.
-        bits: the most information that all of them carry together: the sum of log2 of the numbers of values.
-    """
+    """Picks the values of an edition; counts those from two values or more, and the most bits that they carry together."""
 
     figures: int = 0
     bits: float = 0.0

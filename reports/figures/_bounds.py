@@ -31,11 +31,7 @@ MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One line of the overview: what is proven for any mechanism and inside a family, each with its own ceiling game.
-
-    Attributes:
-        free, inside: the largest bound of each kind, None if there is none.
-    """
+    """One line of the overview: the largest bound for any mechanism and inside a family; None if there is none."""
 
     name: str
     free: ReportedBound | None

@@ -14,13 +14,7 @@ CLAIMED, PROVEN, CEILING = "#1f5fa8", "#b3321f", "#5b6670"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One audit of a training.
-
-    Attributes:
-        date: of the audit.
-        claimed: the tightest finite claim; None if there is none.
-        proven, ceiling: of the largest bound for any mechanism; None if there is none.
-    """
+    """One audit of a training: the tightest finite claim, the largest bound for any mechanism; None if there is none."""
 
     date: str
     claimed: float | None
