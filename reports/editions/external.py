@@ -141,7 +141,7 @@ def _last_clause(text: str) -> str:
 def _data(data: DataSummary, kind: str) -> DataSummary:
     """Return kind and, of a run, sizes in two digits, which its configuration sets; sizes of given sides reveal members."""
     is_run = kind == "run"
-    sizes = {name: rounded_count(getattr(data, name)) if is_run else 0 for name in ("train", "pool", "test")}
+    sizes: dict[str, Any] = {name: rounded_count(getattr(data, name)) if is_run else 0 for name in ("train", "pool", "test")}
     name = data.name if is_run else "records given"
     return DataSummary(name=name, source=WITHHELD, sha256="", **sizes, **_take(data, "classes features"))
 
