@@ -52,17 +52,11 @@ def parse_event(
     phases: Sequence[str] | None = None,
     training: str = "",
 ) -> Event:
-    """Return the one event that the arguments of a command describe.
+    """Return the one event that the arguments of a command describe; `ConfigError` for none, several, or half of one.
 
     Args:
-        text: the EVENT.
-        numbers: by the options of DP-SGD that the command has, among `--noise`, `--rate` and `--steps`.
-        constants: the others, which the command sets itself.
+        numbers: by the options of DP-SGD that the command has; `constants` are the others, which it sets itself.
         phases: noise, rate and steps of each phase; None if the command has no such option.
-        training: name of the mechanism in a config that has several.
-
-    Raises:
-        ConfigError: none, several, or half of one.
     """
     from audit.api.event_sources import read_event
     from audit.core.events import Composed, dp_sgd

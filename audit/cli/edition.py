@@ -20,13 +20,7 @@ _COLUMNS = ("attack", "score", "member")
 def external_edition(report: AuditReport, source: Path, title: str | None, earlier: Sequence[Path]) -> AuditReport:
     """Return the external edition of a report; one that is external already as it is.
 
-    Args:
-        source: run folder, or the report's file in it.
-        earlier: files of editions that the attacker is given as well; those that are not there are left out.
-
-    Raises:
-        ConfigError: the seed can be guessed, or the attacker recovers something; nothing was written.
-        DataError: scores or the record key are missing or damaged.
+    `ConfigError` if the seed can be guessed, or if an attacker with the earlier editions that are there recovers something.
     """
     from audit.cli.report_files import load
     from audit.experiment.external import editions

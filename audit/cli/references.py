@@ -25,13 +25,9 @@ _FEWEST = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceOptions:
-    """What the command line says of references.
+    """What the command line says of references: their path, or the function that trains them, perhaps `with_target`.
 
-    Attributes:
-        path: of models that exist.
-        train: or else the function that trains `runs` of them, `workers` at a time.
-        with_target: whether it trains the target, too.
-        folder: where the outputs of models that are trained here are kept.
+    `folder` keeps the outputs of models that are trained here.
     """
 
     path: Path | None
@@ -60,17 +56,11 @@ class ReferenceOptions:
 
 
 def read_references(path: Path, kind: str | None, options: ReaderOptions) -> References:
-    """Return what `--references` names.
+    """Return what `--references` names, or `DataError`; kind and options are those of files of models, as of the target.
 
     Args:
         path: an npz with `included` `(k, n)` and one of `logits`, `probabilities` `(k, n, classes)`, `losses` and `errors`
-            `(k, n)`; or a folder with `membership.npz`, which holds `included`, and `k` files of models, in the order of
-            their names.
-        kind: of those files, as for the target; None guesses it from the suffix.
-        options: for reading each of them, as for the target.
-
-    Raises:
-        DataError: something is missing, or does not fit.
+            `(k, n)`; or a folder with `membership.npz`, which holds `included`, and `k` files of models in order of names.
     """
     from audit.experiment.external.inspection import References
 

@@ -85,14 +85,7 @@ def scores(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTable:
-    """Where scores and memberships are.
-
-    Attributes:
-        path: of the scores, and of the memberships if `coins` is None.
-        member: name of the membership column, None for the usual ones.
-        coins: table of the memberships by record.
-        identifier: column that both tables are joined by, None for the usual ones.
-    """
+    """Where scores and memberships are: in one table, or joined to `coins` by `identifier`; None for the usual columns."""
 
     path: Path
     member: str | None = None

@@ -23,13 +23,9 @@ FAILURE, WEAKNESS = 1, 5  # exit codes: a property failed; none did, but there i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """What a user lets pass.
+    """What a user lets pass: options `CHECK=reason`, and a file of findings `{step: {check: reason}}`.
 
-    Attributes:
-        options: `CHECK=reason` each.
-        baseline: file of accepted findings, `{step: {check: reason}}`, or None.
-        new_baseline: file that accepts what is found now, or None.
-        strict: whether weaknesses count.
+    `new_baseline` is a file that accepts what is found now; `strict` counts weaknesses.
     """
 
     options: Sequence[str] = ()
@@ -38,12 +34,7 @@ class Acceptance:
     strict: bool = False
 
     def reasons(self, name: str) -> dict[str, str]:
-        """Return the reason of each accepted check of the step `name`; options come before the file.
-
-        Raises:
-            ConfigError: an option is not `CHECK=reason`.
-            DataError: the file is missing or has another form.
-        """
+        """Return the reason of each accepted check of the step `name`; options come before the file."""
         pairs = [option.partition("=") for option in self.options]
         for check, _, reason in pairs:
             if not check.strip() or not reason.strip():

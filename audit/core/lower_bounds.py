@@ -171,13 +171,7 @@ def report_trajectory(curve: ReportedTrajectory, family: str | None, *, void: bo
 
 
 def require_reported(bounds: tuple[ReportedBound, ...], owner: str, *, void: bool) -> None:
-    """Raise `DataError` for a bound of a report that does not have the type of its condition.
-
-    Args:
-        bounds: of one training.
-        owner: name of the training.
-        void: whether nothing can be concluded from that training's audit.
-    """
+    """Raise `DataError` for a bound of a training that does not have the type of its condition, void or not."""
     type_names = "VoidBound" if void else "LowerBound without a family, or FamilyBound"
     for bound in bounds:
         if isinstance(bound, VoidBound) is void and not (isinstance(bound, LowerBound) and bound.family is not None):

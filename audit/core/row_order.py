@@ -12,16 +12,7 @@ SURPRISE = 1e-6
 
 
 def check_order(values: Array, side: str, test: str) -> Array:
-    """Return the scores of one side unchanged, after the check that their order is not that of the scores.
-
-    Args:
-        values: `(n,)` scores of one side, one per row.
-        side: their name in the error.
-        test: the name of the test that uses the order of rows.
-
-    Raises:
-        DataError: they rise or fall from the first row to the last.
-    """
+    """Return the scores `(n,)` of one side; `DataError` if they rise or fall from row to row, on whose order a test relies."""
     is_sorted = bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
     if is_sorted and _log_sorted_chance(values) < math.log(SURPRISE):
         raise DataError(

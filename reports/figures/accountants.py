@@ -105,12 +105,9 @@ def _ends(name: str, deltas: Sequence[float], values: _plots.Floats, tone: Tone)
 
 
 def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str) -> tuple[bytes, bytes]:
-    """SVG and PNG of claims beside the brackets on the truth, case by case in the order given.
+    """SVG and PNG of an accountant's claims beside the brackets on the truth, case by case in the order given.
 
-    Args:
-        rows: finding, claim over the bracket's upper end, and the bracket's lower end over its upper. Factors above 30 and
-            below 1/30 are drawn at the edge.
-        name: of the accountant.
+    Rows are finding, claim over the bracket's upper end, and the lower end over the upper; beyond a factor of 30 at the edge.
     """
     finite = [row for row in rows if row[0] in _MARKS and math.isfinite(row[1]) and row[1] != 0]
 

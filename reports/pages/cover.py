@@ -158,11 +158,7 @@ def _assumptions(mechanism: MechanismResult) -> str:
 
 
 def quotable(report: AuditReport, head: Headline) -> str:
-    """One sentence that stays true when it is quoted alone.
-
-    It names the training, the claim with its δ, the attack, the proof with its confidence and assumption, and the ceiling of
-    the same game.
-    """
+    """One sentence that is true if quoted alone: training, claim with its δ, attack, proof, and that game's ceiling."""
     claim = head.verdict.claim
     sentence = say(
         "cover.for_the_training_is_claimed",
