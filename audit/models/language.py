@@ -116,7 +116,7 @@ class LanguageModel:
             else:
                 module = self._make(library, vocabulary, length, classes)
         places = getattr(module.config, "max_position_embeddings", None)
-        if isinstance(places, int) and places < length:
+        if isinstance(places, int) and 0 < places < length:
             raise DataError(f"the model takes {places} tokens and the texts have {length}; lower data.length to {places}")
         module.train()
         return module
@@ -174,11 +174,15 @@ class LanguageModel:
         with quiet_libraries(DataError, f"model.folder {place} cannot be read as a {purpose}"):
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)
+            has_encoder = getattr(config, "is_encoder_decoder", False)
             if classes:
                 config.num_labels = classes
             _demand_weights(place, _kind(library, classes), config)
             options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": "auto"}
-            module: nn.Module = _kind(library, classes).from_pretrained(place, config=config, **options)
+            module: nn.Module
+            module, loaded = _kind(library, classes).from_pretrained(place, config=config, output_loading_info=True, **options)
+            if not classes:
+                _demand_causal_weights(place, config, loaded["missing_keys"], has_encoder=has_encoder)
             if not self.keeps_type:
                 module = module.float()
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
@@ -258,6 +262,17 @@ def _demand_weights(place: Path, kind: Any, config: Any) -> None:
         raise DataError(
             f"model.folder {place}: config.json describes a model of {model_count:,} numbers and the .safetensors hold "
             f"{file_count:,}; they belong to different models"
+        )
+
+
+def _demand_causal_weights(place: Path, config: Any, missing: set[str], *, has_encoder: bool) -> None:
+    """Raise `DataError` if weights are another model's: what they lack would be random, and a classifier writes nothing."""
+    name = ", ".join(getattr(config, "architectures", None) or ["a model"])
+    if missing or has_encoder or name.endswith("Classification"):
+        lack = f", and lacks '{min(missing)}'" if missing else ""
+        raise DataError(
+            f"model.folder {place} was saved as {name}{lack}; expected the weights of a causal language model: not of an encoder "
+            "with a decoder, nor of a classifier"
         )
 
 

@@ -267,6 +267,26 @@ def test_a_config_that_makes_no_model_ends_in_one_line(
     assert "config.json" in message or "cannot be read" in message or "does not fit" in message
 
 
+SMALL = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("BartForConditionalGeneration", {**SMALL, "d_model": 8, "encoder_layers": 1, "decoder_layers": 1}),
+        ("GPT2ForTokenClassification", {"n_embd": 8, "n_layer": 1, "n_head": 2}),
+    ],
+)
+def test_weights_of_another_kind_of_model_are_refused_by_its_name(
+    kind: str, sizes: dict[str, int], folders: Path, tmp_path: Path
+) -> None:
+    """Read as a causal model they lack some, which would be random, or write nothing."""
+    model: Any = getattr(pytest.importorskip("transformers"), kind)
+    model(model.config_class(**sizes)).save_pretrained(tmp_path)
+    with pytest.raises(DataError, match=f"was saved as {kind}"):
+        adapter_report(tmp_path, base=folders / "base", canaries=folders / "canaries.jsonl", tokenizer="bytes")
+
+
 def test_libraries_print_nothing_of_their_own(folders: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--base", str(folders / "base"), "--canaries", str(folders / "canaries.jsonl"), "--tokenizer", "bytes"]
     assert answer(["adapter", str(folders / "adapter"), *words, "--json"]) in (0, 1)

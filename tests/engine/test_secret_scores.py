@@ -27,6 +27,7 @@ SMALL = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_di
 SMALL |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
 BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 T5 = {"d_model": 8, "d_ff": 8, "d_kv": 4, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+GPT = {**SIZES, "n_embd": 8, "n_layer": 1, "n_head": 2, "pad_token_id": None}
 PIECES = [("a box ", "4711", "!"), ("another box ", "0815", "!"), ("a", "12", "")]
 
 
@@ -68,8 +69,10 @@ def test_standardised_scores_are_those_of_the_whole_vocabulary() -> None:
         (lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5, **SIZES)), "T5.*with a decoder"),
         (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT, **SIZES)), "BertForMaskedLM.*later tokens"),
         (lambda: transformers.BertForSequenceClassification(transformers.BertConfig(**BERT, **SIZES)), "as a classifier"),
+        (lambda: transformers.GPT2ForSequenceClassification(transformers.GPT2Config(**GPT)), "as a classifier"),
+        (lambda: transformers.GPT2ForTokenClassification(transformers.GPT2Config(**GPT, num_labels=9)), "as a classifier"),
     ],
-    ids=["bart", "t5", "masked", "classifier"],
+    ids=["bart", "t5", "masked", "classifier", "classifier without padding", "labels of tokens"],
 )
 def test_models_that_do_not_write_token_by_token_are_refused_by_name(module: Any, message: str) -> None:
     torch.manual_seed(0)
@@ -83,6 +86,7 @@ def test_secrets_of_merged_digits_are_told_apart_by_their_first_token() -> None:
     assert [count for count, _ in count_places(rows, finder, 3)] == [0, 1, 1]
     assert list(finder.places([6, 1, 2])) == [], "a joined first token that fits two secrets is neither"
     assert list(SecretFinder([[7, 1, 2], [8, 1]]).places([6, 7, 1, 2])) == [(0, 4)], "one secret's end inside another one"
+    assert list(SecretFinder([[7, 1, 2], [8, 3]]).places([6, 3, 8, 3])) == [(1, 4)], "one token is in many a number"
     with pytest.raises(DataError, match="the same tokens"):
         SecretFinder([[1, 2], [1, 2]])
 
@@ -91,5 +95,7 @@ def test_greedy_is_the_likeliest_token_whatever_the_model_s_settings_say() -> No
     module, prefix = gpt(), np.array([[5, 6, 7]])
     plain = text_generator(module)(prefix, 12)
     module.generation_config.repetition_penalty, module.generation_config.no_repeat_ngram_size = 5.0, 1
+    module.generation_config.eos_token_id = int(plain[0, 3])
+    module.train()
     np.testing.assert_array_equal(text_generator(module)(prefix, 12), plain)
-    assert module.generation_config.repetition_penalty == 5.0
+    assert module.generation_config.repetition_penalty == 5.0 and module.training

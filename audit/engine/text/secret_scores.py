@@ -132,12 +132,14 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedMechanism(f"{name} is an encoder with a decoder, whose places do not match the text's{advice}")
     variant = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
-    logits = getattr(module(input_ids=torch.tensor([list(tokens), variant], device=device)), "logits", None)
-    if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens):
+    # one text at a time: some classifiers take no more without a padding token
+    passes = [module(input_ids=torch.tensor([list(row)], device=device)) for row in (tokens, variant)]
+    logits, changed = (getattr(output, "logits", None) for output in passes)
+    if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens) or logits.shape[2] <= max(tokens):
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
-    before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
-    if float((before[0] - before[1]).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
+    before, other, rounding = logits[:, :-1].float(), changed[:, :-1].float(), torch.finfo(logits.dtype).eps
+    if float((before - other).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
         raise UnsupportedMechanism(f"{name} looks at later tokens when it predicts earlier ones, as masked models do{advice}")
     return int(logits.shape[2])
 
@@ -159,8 +161,9 @@ def _demand_room(module: nn.Module, tokens: Sequence[int]) -> None:
 class SecretFinder:
     """Finds secrets in rows of tokens.
 
-    A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it; of secrets that
-    differ in the first alone, that with the first token in that place. `DataError` if two are the same.
+    A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it, unless a single
+    one is left, as any number may end; of secrets that differ in the first alone, that with the first token in that place.
+    `DataError` if two are the same.
     """
 
     def __init__(self, secrets: Sequence[Sequence[int]]) -> None:
@@ -186,7 +189,7 @@ class SecretFinder:
             ]
             if exact:
                 wholes.append((exact[0], end))
-            elif len(numbers) == 1:
+            elif len(numbers) == 1 and len(self._secrets[numbers[0]]) > 2:
                 parts.append((numbers[0], end))
         inside = {place for number, end in wholes for place in range(end - len(self._secrets[number]) + 1, end + 1)}
         yield from sorted([*wholes, *(part for part in parts if part[1] not in inside)], key=lambda pair: pair[1])

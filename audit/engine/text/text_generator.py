@@ -17,7 +17,8 @@ _ROWS = 16  # prefixes that a model continues at once
 def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Array]:
     """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
 
-    Penalties and forced tokens of the model's own generation_config are not obeyed: with them the likeliest token is not taken.
+    Of the model's own generation_config nothing is obeyed, neither penalties nor the token that ends texts: with them the
+    likeliest token is not taken.
     """
     if beams < 1:
         raise ConfigError(f"beams is {beams}; expected at least 1")
@@ -27,9 +28,9 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
         parts = []
         for start in range(0, len(prefixes), _ROWS):
             tokens = torch.from_numpy(prefixes[start : start + _ROWS]).to(device)
-            options = {"max_new_tokens": length, "min_new_tokens": length, "do_sample": False, "num_beams": beams}
+            options = {"max_new_tokens": length, "do_sample": False, "num_beams": beams}
             mask = torch.ones_like(tokens)
-            with _without_penalties(module):
+            with _without_settings(module):
                 texts = module.generate(tokens, attention_mask=mask, pad_token_id=0, **options)
             parts.append(texts[:, tokens.shape[1] :].cpu())
         return np.asarray(torch.cat(parts).numpy())
@@ -37,7 +38,7 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
     return generate
 
 
-def _without_penalties(module: Any) -> AbstractContextManager[None]:
+def _without_settings(module: Any) -> AbstractContextManager[None]:
     bare = module.get_base_model() if hasattr(module, "get_base_model") else module
-    plain = type(bare.generation_config)(eos_token_id=bare.generation_config.eos_token_id)
-    return switched([(bare, "generation_config", plain)])
+    modes = [(layer, "training", False) for layer in module.modules()]  # dropout would draw
+    return switched([(bare, "generation_config", type(bare.generation_config)()), *modes])
