@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import partial
 from typing import Any
 
@@ -157,6 +158,7 @@ def _spelling(token: Any) -> str:
 
 LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS, SAMPLES = "log_probabilities", "next_tokens", "generations", "samples"
 DRAWS = 8  # answers to each question, of samples
+BEGINNINGS = (0, 1, 2)  # characters of a secret that are given, of generations
 SILENT = 16  # empty answers, all of the first, after which nothing is expected of the others
 Prepare = Callable[[Client, str, Sequence[TextCanary]], tuple[Score, tuple[str, ...]]]
 
@@ -222,9 +224,20 @@ def _by_next_tokens(client: Client, model: str, canaries: Sequence[TextCanary]) 
 
 
 def _by_generations(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
-    """Score by the share of each secret that the model writes greedily; needs no log-probabilities."""
+    """Score by the largest share of each secret that the model writes greedily; needs no log-probabilities.
+
+    A chat cannot be begun for the model. Behind a text the secret's first characters are given, too: a wrong first token,
+    which several canaries may share, hides what is known of the others.
+    """
     _demand_text(client, model, canaries)
-    return lambda canary: agreement(write_continuation(client, model, canary), canary), ("greedy continuations",)
+    is_chat = canaries[0].context.form == CHAT
+
+    def score(canary: TextCanary) -> float:
+        counts = (0,) if is_chat else BEGINNINGS[: len(canary.secret) // 2 + 1]
+        return max(agreement(write_continuation(client, model, canary, given=given), canary.secret[given:]) for given in counts)
+
+    behind = "" if is_chat else f", behind each text and the first {BEGINNINGS[1]} and {BEGINNINGS[2]} characters of its secret"
+    return score, (f"greedy continuations{behind}",)
 
 
 def _by_samples(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
@@ -233,7 +246,7 @@ def _by_samples(client: Client, model: str, canaries: Sequence[TextCanary]) -> t
 
     def score(canary: TextCanary) -> float:
         texts = [write_continuation(client, model, canary, temperature=1, seed=draw) for draw in range(DRAWS)]
-        return float(np.mean([agreement(text, canary) for text in texts]))
+        return float(np.mean([agreement(text, canary.secret) for text in texts]))
 
     return score, (f"{DRAWS} continuations of each, drawn at temperature 1",)
 
@@ -247,22 +260,15 @@ def _demand_text(client: Client, model: str, canaries: Sequence[TextCanary]) -> 
         )
 
 
-def agreement(text: str, canary: TextCanary) -> float:
-    """Return the share of a secret, from its beginning, that a continuation begins with; of a chat, that it holds anywhere.
+def agreement(text: str, secret: str) -> float:
+    """Return the largest share of a secret that a text holds in one piece.
 
-    >>> agreement("It is 1299.", TextCanary(prefix="a", secret="1234", included=True, context=Context(form="chat")))
-    0.5
+    >>> agreement("It is 1299, or 91234.", "1234"), agreement("It is 1299.", "1234")
+    (1.0, 0.5)
     """
-    secret, text = canary.secret.lstrip(), text.lstrip()
-    starts = range(max(len(text), 1)) if canary.context.form == CHAT else range(1)
-    return max(_agreement(text[start:], secret) for start in starts) / max(len(secret), 1)
-
-
-def _agreement(text: str, secret: str) -> int:
-    length = 0
-    while length < min(len(text), len(secret)) and text[length] == secret[length]:
-        length += 1
-    return length
+    secret = secret.lstrip()
+    match = SequenceMatcher(None, text, secret, autojunk=False).find_longest_match()
+    return match.size / max(len(secret), 1)
 
 
 SCORES: Mapping[str, Prepare] = {

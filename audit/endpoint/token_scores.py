@@ -65,9 +65,10 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
     return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), new_tokens=new_tokens)
 
 
-def continuation(model: str, canary: TextCanary, tokens: int, **options: Any) -> dict[str, Any]:
-    """Return the body that asks what a model writes behind a canary's question or prefix."""
-    opening = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": canary.opening.rstrip()}
+def continuation(model: str, canary: TextCanary, tokens: int, given: int = 0, **options: Any) -> dict[str, Any]:
+    """Return the body that asks what a model writes behind a canary's question, or prefix and `given` characters of the secret."""
+    prompt = canary.opening + canary.secret[:given] if given else canary.opening.rstrip()
+    opening = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": prompt}
     return {"model": model, **opening, "max_tokens": tokens, "temperature": 0, **options}
 
 

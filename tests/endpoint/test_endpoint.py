@@ -80,6 +80,19 @@ def test_generations_tell_members_on_any_server(mode: str) -> None:
     assert values[coins].min() == 1.0 and values[~coins].max() < 0.5
 
 
+def test_a_wrong_first_token_hides_nothing_of_what_a_model_writes_behind_it() -> None:
+    def lose(answer: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        if body["prompt"].endswith(" is"):
+            answer["choices"][0]["text"] = "is not known"
+        return answer
+
+    with served("good", KNOWN) as server:
+        server.reshape = lose
+        values = scores(client_of(server), "generations")
+    coins = np.array([canary.included for canary in CANARIES])
+    assert values[coins].min() == 1.0 and values[~coins].max() < 0.5
+
+
 @pytest.mark.slow
 def test_64_requests_in_flight_and_no_more() -> None:
     canaries = canary_law.digit_canaries(100, Seed(3), digits=6)
