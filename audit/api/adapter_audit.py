@@ -53,7 +53,7 @@ def examine_adapter(
             follows.
 
     Raises:
-        DataError: a folder or file cannot be read.
+        DataError: a folder or file cannot be read, or the canaries are not those of a training.
         ExecutionMismatch: both models find every secret equally likely.
     """
     from audit.data import tokens
@@ -66,6 +66,7 @@ def examine_adapter(
 
     place, base, folder = Path(canaries), Path(base), Path(folder)
     texts = canary_files.read(place, whole_texts=whole_texts)
+    canary_files.demand_training(texts)
     encode, _ = tokens.encoder(tokenizer or _load_tokenizer(folder, base), 0)
     if whole_texts:
         return _attack_texts(texts, encode, (folder, base, device), settings or inspection.Settings(), place.name)

@@ -102,8 +102,9 @@ class CanaryAudit:
             column: of the text.
 
         Raises:
-            DataError: records that hold no such texts.
+            DataError: records that hold no such texts, or canaries that were drawn for a served application.
         """
+        canary_files.demand_training(self._canaries)
         is_library = hasattr(records, "add_item")
         if not is_library and (not isinstance(records, Sequence) or isinstance(records, str) or not records):
             raise DataError(

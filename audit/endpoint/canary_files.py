@@ -42,6 +42,13 @@ class Context:
         for value, name, choices in ((self.form, "form", FORMS), (self.place, "place", PLACES)):
             if value not in choices:
                 raise ConfigError(f"a canary's {name} is {value!r}; expected one of {', '.join(choices)}")
+        demand_whole(self.system + self.document)
+
+
+def demand_whole(text: str) -> None:
+    """Raise `ConfigError` if a text holds what no encoding can write, as JSON and a shell's arguments can."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ConfigError("the text holds half a character (a lone surrogate); write whole ones, in UTF-8")
 
 
 PLAIN = Context()
@@ -187,6 +194,15 @@ def read(place: Path, *, whole_texts: bool = False) -> list[TextCanary]:
     return canaries
 
 
+def demand_training(canaries: Sequence[TextCanary]) -> None:
+    """Raise `DataError` if canaries belong into a served application: no training saw them, and its model cannot tell them."""
+    if (place := canaries[0].context.place) != PLACES[0]:
+        raise DataError(
+            f"these canaries were drawn for {place} of a served application, not for a training: score them with `audit "
+            "endpoint`, or draw others"
+        )
+
+
 def as_chats(canaries: Sequence[TextCanary]) -> list[TextCanary]:
     """Return the canaries as questions with answers; their commitment stays, since texts and coins do."""
     return [replace(canary, context=replace(canary.context, form=CHAT)) for canary in canaries]
@@ -202,10 +218,8 @@ def _canary(columns: Mapping[str, Any], place: str) -> TextCanary:
     keys = ("form", "system", "document", "place")
     if not isinstance(context, dict) or not set(context) <= {*keys} or not all(isinstance(v, str) for v in context.values()):
         raise DataError(f"{place}: 'context' is {str(context)[:80]}; expected texts under any of {', '.join(keys)}")
-    if any("\ud800" <= letter <= "\udfff" for letter in "".join([prefix, secret, *context.values()])):
-        # JSON can name it, no encoding can write it
-        raise DataError(f"{place}: the text holds half a character (a lone surrogate); write whole ones")
     try:
+        demand_whole(prefix + secret)
         around = Context(**context)
     except ConfigError as error:
         raise DataError(f"{place}: {error}") from error

@@ -31,6 +31,8 @@ SECRET_QUERY = re.compile(r"key|token|secret|sig|password|auth", re.IGNORECASE)
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 NOBODY = (ConnectionRefusedError, socket.gaierror)
 NEWER_NAME = b"max_completion_tokens"  # what newer servers call max_tokens, and ask for if they refuse it
+FILTER = re.compile(rb"content_?(filter|policy)|responsibleai", re.IGNORECASE)  # what refusals of a filter are called
+WITHHELD = "content_filter"  # why an answer ended
 ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have:, and for each token of prompt and answer
 Json = Mapping[str, Any]
 
@@ -125,7 +127,7 @@ class Client:
         self._known_kinds: set[frozenset[str]] = set()
         self._takes_newer_name, self._takes_user = False, True
         self._hold_until = 0.0
-        self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
+        self.tokens, self.requests, self.failures, self.withheld, self._reservation = 0, 0, 0, 0, 0
 
     def completion(self, body: Json, reduce: Callable[[Json], Any], purpose: str = "") -> Any:
         """Return what `reduce` makes of the server's answer to a completion; that alone is kept, by request and purpose.
@@ -205,8 +207,8 @@ class Client:
             try:
                 with self._reserve(_most_tokens(body)):
                     status, content, asked_pause = self._send(body)
-                    if status == 200:
-                        value = reduce(self._paid_answer(content, _most_tokens(body)))
+                    if status == 200 or (status in REFUSALS and FILTER.search(content)):
+                        value = reduce(self._paid_answer(status, content, _most_tokens(body)))
                         self._known_kinds.add(kind)
                         return value
                 if status == 400 and NEWER_NAME in content and "max_tokens" in body:  # of chat models that think first
@@ -238,13 +240,15 @@ class Client:
         longest: float = min(self.settings.pause * 2 ** min(attempt - 1, 20), LONGEST_PAUSE)
         return longest * random.uniform(0.5, 1.0)
 
-    def _paid_answer(self, content: bytes, budget: int) -> Json:
-        """Return the object of an answer; its cost is counted whatever it is worth."""
+    def _paid_answer(self, status: int, content: bytes, budget: int) -> Json:
+        """Return the object of an answer, one without text if a filter refused; its cost is counted whatever it is worth."""
         answer: Json = {}
         try:
-            answer = _object(content)
+            answer = _object(content) if status == 200 else {"choices": [{"message": {}, "finish_reason": WITHHELD}]}
         finally:
             self._account(answer, budget)
+        with self._lock:
+            self.withheld += is_withheld(answer)
         return answer
 
     def _send(self, body: Json) -> tuple[int, bytes, float]:
@@ -319,6 +323,12 @@ class Client:
             if self._cache_file is not None:
                 with self._cache_file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
+
+
+def is_withheld(answer: Json) -> bool:
+    """Return whether a filter of the server kept an answer's text back."""
+    choices = answer.get("choices")
+    return isinstance(choices, list) and any(isinstance(row, dict) and row.get("finish_reason") == WITHHELD for row in choices)
 
 
 def _with_newer_name(body: Json) -> Json:

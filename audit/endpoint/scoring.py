@@ -14,7 +14,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.training import Progress
 from audit.endpoint.canary_files import CHAT, PLAIN, Context, TextCanary
-from audit.endpoint.client import Client, UnreachableServer
+from audit.endpoint.client import Client, UnreachableServer, is_withheld
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import Score, score_shuffled
 from audit.endpoint.token_scores import answer_length, ask, choice, continuation, read_number, write_continuation
@@ -23,20 +23,26 @@ from audit.endpoint.token_scores import answer_length, ask, choice, continuation
 Json = Mapping[str, Any]
 WIDTHS = (1000, 20, 5)  # of the lists: whole vocabularies of llama.cpp, vLLM's and OpenAI's usual caps
 SPACES = re.compile("^[\u0120\u2581]")  # of byte-level vocabularies, and of SentencePiece
+UNKNOWN = -5.0  # nats of a character that a filter withholds: about what lists end with, since it tells nothing
 PROBE = "The quick brown fox jumps over the lazy"
 
 
-def widest(client: Client, model: str, context: Context = PLAIN) -> int:
+def widest(client: Client, model: str, canaries: Sequence[TextCanary] = ()) -> int:
     """Return how many of the likeliest next tokens the server lists, of `WIDTHS`.
+
+    Args:
+        canaries: are asked about where a filter withholds the answer to the first question.
 
     Raises:
         ObservationError: it lists none, or fewer than two; says of each width why not.
     """
-    reasons = []
+    reasons, context = [], canaries[0].context if canaries else PLAIN
+    questions = [TextCanary(prefix=PROBE, secret="dog", included=False, context=context), *canaries[:SILENT]]
     for width in WIDTHS:
         try:
-            request = _request(model, TextCanary(prefix=PROBE, secret="dog", included=False, context=context), width)
-            candidates = client.completion(request, lambda answer: sorted(_candidates(answer).values()), purpose="widest")
+            bodies = (_request(model, canary, width) for canary in questions)
+            answers = (client.completion(body, _listed, purpose="widest") for body in bodies)
+            candidates = next(filter(None, answers), [])
             if len(candidates) > 1 and candidates[0] < candidates[-1]:
                 return width
             reasons.append(f"{width}: it lists {len(candidates)} different tokens or fewer")
@@ -45,6 +51,11 @@ def widest(client: Client, model: str, context: Context = PLAIN) -> int:
         except ObservationError as error:
             reasons.append(f"{width}: {error}")
     raise ObservationError(f"this server lists no likely next tokens. {'. '.join(reasons)}. Use --score generations")
+
+
+def _listed(answer: Json) -> list[float]:
+    """Return the values of the listed tokens, ascending; none of an answer that a filter withholds."""
+    return [] if is_withheld(answer) else sorted(_candidates(answer).values())
 
 
 def log_probability(client: Client, model: str, canary: TextCanary, width: int) -> float:
@@ -81,6 +92,8 @@ def _spell(answer: Json, secret: str) -> float:
     """
     logs = choice(answer).get("logprobs")
     steps = logs.get("content") if isinstance(logs, dict) else None
+    if not steps and is_withheld(answer):
+        return UNKNOWN * len(secret)
     if not isinstance(steps, list) or not steps:
         raise ObservationError("the answer lists no likely tokens ('top_logprobs')")
     rows = [(_candidates_at(step), _spelling(step.get("token"))) for step in steps]
@@ -200,7 +213,8 @@ def served_scores(
     outcome = score_shuffled(client, {name: score for name, (score, _) in rules.items()}, canaries, progress)
     notes_by_model = [f"{name}: {note}" for name, (_, notes) in rules.items() for note in notes]
     form = "chats, the question as it was planted" if is_chat else "texts"
-    cost = f"{client.requests:,} requests ({client.failures:,} failed), {client.tokens:,} tokens counted"
+    withheld = f", {client.withheld:,} answers withheld by a filter" if client.withheld else ""
+    cost = f"{client.requests:,} requests ({client.failures:,} failed{withheld}), {client.tokens:,} tokens counted"
     values = outcome.values[names[0]] - outcome.values[names[1]] if len(names) > 1 else outcome.values[names[0]]
     return ServedScores(values=values, remarks=(f"scored as {form}", *notes_by_model, *outcome.remarks, cost))
 
@@ -218,7 +232,7 @@ def _by_log_probabilities(client: Client, model: str, _: Sequence[TextCanary]) -
 
 def _by_next_tokens(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by lists of likely next tokens: a request for each of a secret's tokens, and one for a chat."""
-    width = widest(client, model, canaries[0].context)
+    width = widest(client, model, canaries)
     remark = f"secrets spelled by lists of up to {width:,} likely next tokens"
     return lambda canary: log_probability(client, model, canary, width), (remark,)
 
