@@ -248,7 +248,7 @@ def _by_generations(client: Client, model: str, canaries: Sequence[TextCanary]) 
 
     def score(canary: TextCanary) -> float:
         counts = (0,) if is_chat else BEGINNINGS[: len(canary.secret) // 2 + 1]
-        return max(agreement(write_continuation(client, model, canary, given=given), canary.secret[given:]) for given in counts)
+        return max(agreement(write_continuation(client, model, canary, count), canary.secret[count:]) for count in counts)
 
     behind = "" if is_chat else f", behind each text and the first {BEGINNINGS[1]} and {BEGINNINGS[2]} characters of its secret"
     return score, (f"greedy continuations{behind}",)

@@ -65,17 +65,22 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
     return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), new_tokens=new_tokens)
 
 
-def continuation(model: str, canary: TextCanary, tokens: int, given: int = 0, **options: Any) -> dict[str, Any]:
-    """Return the body that asks what a model writes behind a canary's question, or prefix and `given` characters of the secret."""
-    prompt = canary.opening + canary.secret[:given] if given else canary.opening.rstrip()
+def continuation(model: str, canary: TextCanary, tokens: int, prefix_length: int = 0, **options: Any) -> dict[str, Any]:
+    """Return the body that asks what a model writes behind a canary's question, or prefix and the secret's beginning."""
+    prompt = canary.opening + canary.secret[:prefix_length] if prefix_length else canary.opening.rstrip()
     opening = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": prompt}
     return {"model": model, **opening, "max_tokens": tokens, "temperature": 0, **options}
 
 
-def write_continuation(client: Client, model: str, canary: TextCanary, **options: Any) -> str:
-    """Return what the model writes, greedily unless `options` say otherwise, in as many tokens as the secret can have."""
+def write_continuation(client: Client, model: str, canary: TextCanary, prefix_length: int = 0, **options: Any) -> str:
+    """Return what the model writes, greedily unless `options` say otherwise, in as many tokens as the secret can have.
+
+    Args:
+        prefix_length: characters of the secret that stand before it, of texts.
+    """
     purpose = f"sample {options['seed']}" if "seed" in options else ""
-    return str(client.completion(continuation(model, canary, answer_length(canary), **options), _text, purpose))
+    body = continuation(model, canary, answer_length(canary), prefix_length, **options)
+    return str(client.completion(body, _text, purpose))
 
 
 def answer_length(canary: TextCanary) -> int:

@@ -138,8 +138,8 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens) or logits.shape[2] <= max(tokens):
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
-    before, other, rounding = logits[:, :-1].float(), changed[:, :-1].float(), torch.finfo(logits.dtype).eps
-    if float((before - other).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
+    before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
+    if float((before - changed[:, :-1].float()).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
         raise UnsupportedMechanism(f"{name} looks at later tokens when it predicts earlier ones, as masked models do{advice}")
     return int(logits.shape[2])
 
