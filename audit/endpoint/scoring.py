@@ -13,7 +13,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.training import Progress
-from audit.endpoint.canary_files import CHAT, PLAIN, Context, TextCanary
+from audit.endpoint.canary_files import CHAT, PLAIN, TextCanary
 from audit.endpoint.client import Client, UnreachableServer, is_withheld
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import Score, score_shuffled
@@ -42,7 +42,7 @@ def widest(client: Client, model: str, canaries: Sequence[TextCanary] = ()) -> i
         try:
             bodies = (_request(model, canary, width) for canary in questions)
             answers = (client.completion(body, _listed, purpose="widest") for body in bodies)
-            candidates = next(filter(None, answers), [])
+            candidates: list[float] = next(filter(None, answers), [])
             if len(candidates) > 1 and candidates[0] < candidates[-1]:
                 return width
             reasons.append(f"{width}: it lists {len(candidates)} different tokens or fewer")

@@ -271,8 +271,8 @@ def _demand_causal_weights(place: Path, config: Any, missing: set[str], *, has_e
     if missing or has_encoder or name.endswith("Classification"):
         lack = f", and lacks '{min(missing)}'" if missing else ""
         raise DataError(
-            f"model.folder {place} was saved as {name}{lack}; expected the weights of a causal language model: not of an encoder "
-            "with a decoder, nor of a classifier"
+            f"model.folder {place} was saved as {name}{lack}; expected the weights of a causal language model, not of an "
+            "encoder with a decoder or a classifier"
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -134,8 +134,8 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     variant = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
     # one text at a time: some classifiers take no more without a padding token
     passes = [module(input_ids=torch.tensor([list(row)], device=device)) for row in (tokens, variant)]
-    logits, changed = (getattr(output, "logits", None) for output in passes)
-    if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens) or logits.shape[2] <= max(tokens):
+    logits, changed = (cast(torch.Tensor | None, getattr(output, "logits", None)) for output in passes)
+    if logits is None or changed is None or logits.ndim != 3 or logits.shape[1] != len(tokens) or logits.shape[2] <= max(tokens):
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
     before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
