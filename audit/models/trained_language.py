@@ -36,15 +36,17 @@ def compare(
         ConfigError: transformers or peft is not installed.
         DataError: a folder cannot be read, or the adapter does not fit the base.
     """
-    trained, is_switched = read(folder, base)
+    trained, biases = read(folder, base)
     trained = trained.to(device)
     after = score(trained)
 
     def before(module: nn.Module) -> Result | Before:
         return score(module) if score_base is None else score_base(module, after)
 
-    if is_switched:
-        with trained.disable_adapter():  # type: ignore[operator]
+    if biases is not None:
+        with torch.no_grad(), trained.disable_adapter():  # type: ignore[operator]
+            for parameter, value in biases:  # an adapter's biases take the place of the base's, and peft leaves them there
+                parameter.copy_(value)
             return after, before(trained)
     del trained
     with _without_hub():
@@ -52,12 +54,15 @@ def compare(
     return after, before(first.eval().to(device))
 
 
-def read(folder: Path, base: Path) -> tuple[nn.Module, bool]:
-    """Return the trained model in evaluation mode, and whether it is the base once its adapter is disabled."""
+def read(folder: Path, base: Path) -> tuple[nn.Module, list[tuple[nn.Parameter, torch.Tensor]] | None]:
+    """Return the trained model in evaluation mode, and the biases with which it is the base once its adapter is disabled.
+
+    None of whole weights.
+    """
     extra_library("transformers")
     with _without_hub():
         if not adapter_files.is_adapter(folder):
-            return _whole(folder).eval(), False
+            return _whole(folder).eval(), None
         if not (folder / adapter_files.MATRICES).is_file():
             raise DataError(
                 f"adapter {folder} holds no {adapter_files.MATRICES}; files that could run code are not read: "
@@ -65,7 +70,9 @@ def read(folder: Path, base: Path) -> tuple[nn.Module, bool]:
             )
         content, target = adapter_files.settings(folder), _whole(base)
         options = adapter_files.peft_options(content, folder, target)
-        return _adapted(target, options, folder).eval(), options["bias"] == "none"
+        parameters = target.named_parameters() if options["bias"] != "none" else ()
+        biases = [(value, value.detach().clone()) for name, value in parameters if name.endswith("bias")]
+        return _adapted(target, options, folder).eval(), biases
 
 
 def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:

@@ -26,7 +26,7 @@ from audit.models import trained_language
 from audit.models.language import Adapter, LanguageModel
 
 LENGTH = 48
-LLAMA = {
+LLAMA: dict[str, Any] = {
     "architecture": "llama",
     "options": {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2},
 }
@@ -129,8 +129,8 @@ def test_no_setting_of_an_adapter_reaches_the_network(
         with pytest.raises(DataError, match="'peft_type' is"):
             trained_language.read(folder, folders / "base")
         return
-    trained, is_switched = trained_language.read(folder, folders / "base")
-    assert is_switched and any(".lora_" in name for name in trained.state_dict())
+    trained, biases = trained_language.read(folder, folders / "base")
+    assert biases == [] and any(".lora_" in name for name in trained.state_dict())
 
 
 def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,25 +150,30 @@ def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])
-def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], folders: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"bias": "all"}, {"use_dora": True}, {"modules_to_save": ["lm_head"]}])
+def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
-    spec = LanguageModel(folder=str(folders / "base"))
+    first: Any = LanguageModel(**LLAMA | {"options": {**LLAMA["options"], "attention_bias": True}})
+    first.build(Vocabulary(size=257), LENGTH).save_pretrained(tmp_path / "base")
+    spec = LanguageModel(folder=str(tmp_path / "base"))
     config = peft.LoraConfig(r=3, target_modules=["q_proj", "o_proj"], task_type="CAUSAL_LM", **options)
     module = peft.get_peft_model(spec.build(Vocabulary(size=257), LENGTH), config)
     for value in module.parameters():
         if value.requires_grad:
             torch.nn.init.normal_(value, 0.5, 0.1)
-    module.save_pretrained(tmp_path)
-    theirs = peft.PeftModel.from_pretrained(spec.build(Vocabulary(size=257), LENGTH), str(tmp_path)).eval()
-    trained, is_switched = trained_language.read(tmp_path, folders / "base")
-    assert is_switched
+    module.save_pretrained(tmp_path / "adapter")
+    theirs = peft.PeftModel.from_pretrained(spec.build(Vocabulary(size=257), LENGTH), str(tmp_path / "adapter")).eval()
     tokens = torch.arange(12)[None]
-    torch.testing.assert_close(trained(input_ids=tokens).logits, theirs(input_ids=tokens).logits, rtol=0, atol=0)
-    before = spec.build(Vocabulary(size=257), LENGTH).eval()(input_ids=tokens).logits
-    assert (trained(input_ids=tokens).logits - before).abs().max() > 0.01
-    with trained.disable_adapter():
-        torch.testing.assert_close(trained(input_ids=tokens).logits, before, rtol=0, atol=0)
+
+    def logits(module: Any) -> torch.Tensor:
+        values: torch.Tensor = module(input_ids=tokens).logits.detach()
+        return values
+
+    after, before = trained_language.compare(tmp_path / "adapter", tmp_path / "base", logits, torch.device("cpu"))
+    torch.testing.assert_close(after, logits(theirs), rtol=0, atol=0)
+    expected = logits(spec.build(Vocabulary(size=257), LENGTH).eval())
+    torch.testing.assert_close(before, expected, rtol=0, atol=0)
+    assert (after - before).abs().max() > 0.01
 
 
 def test_a_folder_of_weights_with_an_adapter_beside_them_is_no_base(folders: Path, tmp_path: Path) -> None:
@@ -210,8 +215,8 @@ def test_weights_in_shards_are_read(folders: Path, tmp_path: Path) -> None:
     module: Any = LanguageModel(folder=str(folders / "base")).build(Vocabulary(size=257), LENGTH)
     module.save_pretrained(tmp_path / "shards", max_shard_size="40KB")
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
-    trained, is_switched = trained_language.read(tmp_path / "shards", folders / "base")
-    assert not is_switched
+    trained, biases = trained_language.read(tmp_path / "shards", folders / "base")
+    assert biases is None
     for name, value in module.state_dict().items():
         torch.testing.assert_close(trained.state_dict()[name], value, rtol=0, atol=0)
 

@@ -135,7 +135,8 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     # one text at a time: some classifiers take no more without a padding token
     passes = [module(input_ids=torch.tensor([list(row)], device=device)) for row in (tokens, variant)]
     logits, changed = (cast(torch.Tensor | None, getattr(output, "logits", None)) for output in passes)
-    if logits is None or changed is None or logits.ndim != 3 or logits.shape[1] != len(tokens) or logits.shape[2] <= max(tokens):
+    has_rows = logits is not None and logits.ndim == 3 and logits.shape[1] == len(tokens) and logits.shape[2] > max(tokens)
+    if logits is None or changed is None or not has_rows:
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
     before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
