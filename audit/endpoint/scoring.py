@@ -16,7 +16,7 @@ from audit.core.training import Progress
 from audit.endpoint.canary_files import CHAT, PLAIN, TextCanary
 from audit.endpoint.client import Client, UnreachableServer, is_withheld
 from audit.endpoint.probe import probe
-from audit.endpoint.sealed_scoring import Score, score_shuffled
+from audit.endpoint.sealed_scoring import score_shuffled
 from audit.endpoint.token_scores import answer_length, ask, choice, continuation, read_number, write_continuation
 
 # Log-probabilities of secrets out of lists of the likeliest next tokens, for servers that score no prompts.
@@ -173,6 +173,7 @@ LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS, SAMPLES = "log_probabilities", "nex
 DRAWS = 8  # answers to each question, of samples
 BEGINNINGS = (0, 1, 2)  # characters of a secret that are given, of generations
 SILENT = 16  # empty answers, all of the first, after which nothing is expected of the others
+Score = Callable[[TextCanary], float]
 Prepare = Callable[[Client, str, Sequence[TextCanary]], tuple[Score, tuple[str, ...]]]
 
 
@@ -215,7 +216,8 @@ def served_scores(
     form = "chats, the question as it was planted" if is_chat else "texts"
     withheld = f", {client.withheld:,} answers withheld by a filter" if client.withheld else ""
     cost = f"{client.requests:,} requests ({client.failures:,} failed{withheld}), {client.tokens:,} tokens counted"
-    values = outcome.values[names[0]] - outcome.values[names[1]] if len(names) > 1 else outcome.values[names[0]]
+    values, *references = (np.array(outcome.values[name], dtype=np.float64) for name in names)
+    values = values - references[0] if references else values
     return ServedScores(values=values, remarks=(f"scored as {form}", *notes_by_model, *outcome.remarks, cost))
 
 

@@ -6,6 +6,7 @@ cache of another model, or a model that is replaced on the way, shows.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,9 @@ from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.seeds import Seed, new_seed
 from audit.core.training import Progress
-from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client
 
-Score = Callable[[TextCanary], float]
-ASKED_AGAIN, TIMES = 16, 3  # canaries of each model, and how often besides the first time
+ASKED_AGAIN, TIMES = 16, 3  # texts of each model, and how often besides the first time
 SMALL = 0.1  # by which a mean of scores may change through kernels and caches of a server, in nats or as a share
 FEWEST = 3  # texts whose answers are of two kinds if those of most others agree
 PERMUTATIONS = 999  # none of which may reach what was seen: one honest server in 500, and fewer if its noise is small
@@ -36,30 +35,35 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScoredModels:
-    """Scores `(m,)` by model, and how they came about."""
+    """What was learnt of each text, by model, and how it came about."""
 
-    values: Mapping[str, Array]
+    values: Mapping[str, list[Any]]
     remarks: tuple[str, ...]
 
 
 def score_shuffled(
-    client: Client, rules: Mapping[str, Score], canaries: Sequence[TextCanary], progress: Progress
+    client: Client,
+    rules: Mapping[str, Callable[[Any], Any]],
+    texts: Sequence[Any],
+    progress: Progress,
+    total_score: Callable[[Any], float] = float,
 ) -> ScoredModels:
-    """Return the scores of all canaries under each model, asked for in random order.
+    """Return what each model's rule makes of all canaries or other texts, asked for in random order.
 
     Args:
-        rules: from the model's name to a canary's score.
-        progress: receives scored canaries.
+        rules: by the model's name.
+        progress: receives scored texts.
+        total_score: of a rule's result, which has to be the same whenever a text is asked about.
 
     Raises:
         ObservationError: both models are one, the cache is of another model, or the model changed on the way.
     """
     random = Seed(new_seed()).numpy()
-    again = random.permutation(len(canaries))[:ASKED_AGAIN]
-    values = {name: np.full(len(canaries), np.nan) for name in rules}
+    again = random.permutation(len(texts))[:ASKED_AGAIN]
+    values = {name: [None] * len(texts) for name in rules}
     # what is asked first is the same of both models: a name that the server does not tell apart costs no more than that
     first = [(name, int(number), False) for number in again for name in rules]
-    other_tasks = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
+    other_tasks = [(name, int(number), False) for name in rules for number in range(len(texts)) if number not in set(again)]
     repeat_tasks = [(name, int(number), True) for name in rules for number in again]
     middle_tasks = other_tasks + repeat_tasks * (TIMES - 1)
     # once more behind all others: a model that was replaced shortly before the end shows, too
@@ -67,24 +71,25 @@ def score_shuffled(
     repeats: list[Repeat] = []
     cached_count = 0
 
-    def work(task: tuple[str, int, bool]) -> tuple[float, bool]:
+    def work(task: tuple[str, int, bool]) -> tuple[Any, bool]:
         name, number, is_again = task
         with client.observe(skips_cache=is_again) as is_cached:
-            return rules[name](canaries[number]), is_cached()
+            return rules[name](texts[number]), is_cached()
 
     for start, tasks in ((0, first), (len(first), later_tasks)):
         for place, (value, is_cached) in client.each(work, tasks):
             name, number, is_again = tasks[place]
             if number in set(again):
-                repeats.append(Repeat(model=name, canary=number, time=-1 if is_cached else start + place, value=value))
+                time = -1 if is_cached else start + place
+                repeats.append(Repeat(model=name, canary=number, time=time, value=total_score(value)))
             if not is_again:
                 values[name][number] = value
                 cached_count += is_cached
                 progress(1)
         if start == 0:
-            _demand_two_models(list(rules), [values[name][again] for name in rules])
+            _demand_two_models(list(rules), [[total_score(values[name][number]) for number in again] for name in rules])
     noise = judge_repeats(repeats)
-    total = len(canaries) * len(rules)
+    total = len(texts) * len(rules)
     remarks = (
         f"requests in random order; {len(again)} canaries of each model asked {TIMES + 1} times, answers differ by at most "
         f"{noise:.2g}, no change of the model found",
@@ -93,9 +98,9 @@ def score_shuffled(
     return ScoredModels(values=values, remarks=remarks)
 
 
-def _demand_two_models(names: Sequence[str], parts: Sequence[Array]) -> None:
+def _demand_two_models(names: Sequence[str], parts: Sequence[list[float]]) -> None:
     """Raise `ObservationError` if both names give the same scores: some servers answer to any name with the model they have."""
-    if len(parts) > 1 and np.array_equal(parts[0], parts[1]):
+    if len(parts) > 1 and parts[0] == parts[1]:
         raise ObservationError(
             f"'{names[0]}' and '{names[1]}' give {len(parts[0])} canaries the same scores: the server answers to both names "
             "with one model, or the training changed nothing"

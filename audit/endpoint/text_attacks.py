@@ -4,17 +4,18 @@ import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError, ObservationError
-from audit.core.seeds import Seed, new_seed
+from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, UnreachableServer
 from audit.endpoint.probe import probe
-from audit.endpoint.sealed_scoring import ASKED_AGAIN, TIMES, Repeat, judge_repeats
+from audit.endpoint.sealed_scoring import score_shuffled
 from audit.endpoint.token_scores import ask
 
 # pairs of what is before a text and the text, to what is known of the text's tokens
@@ -129,27 +130,8 @@ def server_scorer(client: Client, model: str, progress: Progress) -> tuple[Score
         return True
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[TokenValues]:
-        random = Seed(new_seed()).numpy()
-        again = [int(number) for number in random.permutation(len(pairs))[:ASKED_AGAIN]]
-        tasks = [*((number, False) for number in range(len(pairs))), *((number, True) for number in again * TIMES)]
-        tasks = [tasks[place] for place in random.permutation(len(tasks))]
-        results: dict[int, TokenValues] = {}
-        repeats: list[Repeat] = []
-
-        def work(task: tuple[int, bool]) -> tuple[TokenValues, bool]:
-            with client.observe(skips_cache=task[1]) as is_cached:
-                return _ask_text(client, way, model, pairs[task[0]]), is_cached()
-
-        for place, (values, is_cached) in client.each(work, tasks):
-            number, is_again = tasks[place]
-            if number in again:
-                total = float(values.log_probabilities.sum())
-                repeats.append(Repeat(model=model, canary=number, time=-1 if is_cached else place, value=total))
-            if not is_again:
-                results[number] = values
-                progress(1)
-        judge_repeats(repeats)
-        return [results[number] for number in range(len(pairs))]
+        rule = partial(_ask_text, client, way, model)
+        return score_shuffled(client, {model: rule}, pairs, progress, lambda row: row.log_probabilities.sum()).values[model]
 
     return score, fits
 

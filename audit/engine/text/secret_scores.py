@@ -75,9 +75,10 @@ def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, st
     ]
 
     def standardise(log_softmax: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        chances = log_softmax.exp()
-        mean = (chances * log_softmax).sum(-1)
-        deviation = ((chances * log_softmax.square()).sum(-1) - mean.square()).clamp(min=0).sqrt()
+        values = log_softmax.double()
+        chances = values.exp()
+        mean = (chances * values).sum(-1)
+        deviation = ((chances * values.square()).sum(-1) - mean.square()).clamp(min=0).sqrt()
         flat = deviation <= 1e-3
         standardised = torch.where(flat, 0.0, (scores - mean) / torch.where(flat, 1.0, deviation))
         return torch.stack([scores, standardised], -1)
