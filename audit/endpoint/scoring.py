@@ -41,7 +41,7 @@ def widest(client: Client, model: str, canaries: Sequence[TextCanary] = ()) -> i
     for width in WIDTHS:
         try:
             bodies = (_request(model, canary, width) for canary in questions)
-            answers = (client.completion(body, _listed, purpose="widest") for body in bodies)
+            answers = (client.completion(body, _list_values, purpose="widest") for body in bodies)
             candidates: list[float] = next(filter(None, answers), [])
             if len(candidates) > 1 and candidates[0] < candidates[-1]:
                 return width
@@ -53,7 +53,7 @@ def widest(client: Client, model: str, canaries: Sequence[TextCanary] = ()) -> i
     raise ObservationError(f"this server lists no likely next tokens. {'. '.join(reasons)}. Use --score generations")
 
 
-def _listed(answer: Json) -> list[float]:
+def _list_values(answer: Json) -> list[float]:
     """Return the values of the listed tokens, ascending; none of an answer that a filter withholds."""
     return [] if is_withheld(answer) else sorted(_candidates(answer).values())
 

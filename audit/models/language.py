@@ -180,9 +180,9 @@ class LanguageModel:
             _demand_weights(place, _kind(library, classes), config)
             options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": "auto"}
             module: nn.Module
-            module, loaded = _kind(library, classes).from_pretrained(place, config=config, output_loading_info=True, **options)
+            module, facts = _kind(library, classes).from_pretrained(place, config=config, output_loading_info=True, **options)
             if not classes:
-                _demand_causal_weights(place, config, loaded["missing_keys"], has_encoder=has_encoder)
+                _demand_causal_weights(place, config, facts["missing_keys"], has_encoder=has_encoder)
             if not self.keeps_type:
                 module = module.float()
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]

@@ -135,13 +135,13 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     variant = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
     # one text at a time: some classifiers take no more without a padding token
     passes = [module(input_ids=torch.tensor([list(row)], device=device)) for row in (tokens, variant)]
-    logits, changed = (cast(torch.Tensor | None, getattr(output, "logits", None)) for output in passes)
+    logits, variant_logits = (cast(torch.Tensor | None, getattr(output, "logits", None)) for output in passes)
     has_rows = logits is not None and logits.ndim == 3 and logits.shape[1] == len(tokens) and logits.shape[2] > max(tokens)
-    if logits is None or changed is None or not has_rows:
+    if logits is None or variant_logits is None or not has_rows:
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
     before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
-    if float((before - changed[:, :-1].float()).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
+    if float((before - variant_logits[:, :-1].float()).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
         raise UnsupportedMechanism(f"{name} looks at later tokens when it predicts earlier ones, as masked models do{advice}")
     return int(logits.shape[2])
 
