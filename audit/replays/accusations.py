@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays.claims import ReplayClaim
-from audit.replays.comparison import ReplayComparison, transcript_loss
+from audit.replays.comparison import ReplayComparison, is_same, transcript_loss
 from audit.replays.part_losses import outcome_ratios
 from audit.replays.recording import CHOICE, EVENT, NUMBER, SELECTION, Recording
 from audit.replays.run import Program, ProgramRun
@@ -210,28 +210,18 @@ def _ends(atom: float) -> str:
 
 
 def _common(constant: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    absent = object()
+    known = constant.keys() & table.keys()
     return {
-        path: _VARIES if path not in table or not _equal(atom, table[path]) else atom for path, atom in constant.items()
-    } | {path: _VARIES for path in table if constant.get(path, absent) is absent}
+        path: table[path] if path in known and is_same(constant[path], table[path]) else _VARIES for path in constant | table
+    }
 
 
 _VARIES = object()
 
 
-def _equal(first: Any, second: Any) -> bool:
-    return first == second or (
-        isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second)
-    )
-
-
 def _different(constant: tuple[dict[str, Any], dict[str, Any]]) -> list[str]:
-    first, second = constant
-    paths = [
-        path
-        for path in {**first, **second}
-        if first.get(path) is not _VARIES and second.get(path) is not _VARIES and not _equal(first.get(path), second.get(path))
-    ]
+    sides = [(path, [side.get(path) for side in constant]) for path in constant[0] | constant[1]]
+    paths = [path for path, atoms in sides if _VARIES not in atoms and not is_same(*atoms)]
     return sorted(paths, key=lambda path: (not path.startswith("returned"), path))
 
 

@@ -15,7 +15,7 @@ from audit.replays.decisions import decided_loss, enumerated_loss
 from audit.replays.impossible import impossible_outputs
 from audit.replays.paths import OutcomeLedger, between_thresholds, far_paths, near_decisions
 from audit.replays.recording import CHOICE, EVENT, Recording, Schedule
-from audit.replays.run import Program, ProgramRun
+from audit.replays.run import Program
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
 _SLOW = 0.3  # seconds of a run from which one path of each pair has to do
@@ -98,9 +98,9 @@ def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, nam
     if bound is not None and bound <= claim.epsilon * (1 + 1e-6) + 1e-9:
         result = _result(name, pair, attempts[0], claim, ReplayVerdict.PROVED)
         return replace(result, loss=bound, exact=False)
-    accusation, runs = _accuse(program, attempts, claim)
+    accusation, accused = _accuse(program, attempts, claim)
     if accusation is not None:
-        return _refutation(name, pair, runs, accusation)
+        return _refutation(name, pair, accused, claim, accusation)
     best = min(attempts, key=lambda attempt: attempt.size(claim))
     is_followed = program.is_followed(best.sides[0]) and not best.comparison.gaps
     is_followed = is_followed and not hides_randomness(program, best.sides[0], best.recording.schedule)
@@ -192,25 +192,23 @@ def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: Re
     if is_sure and loss > claimed * (1 + 1e-5) + 1e-7:
         if program.is_followed(pair[0]):
             accusation = Accusation(reason=reason, loss=loss, method="law of all decisions")
-            return _refutation(name, pair, attempt.runs, accusation)
+            return _refutation(name, pair, attempt, claim, accusation)
         verdict = ReplayVerdict.NOT_FOLLOWED
     return replace(_result(name, pair, attempt, claim, verdict), loss=loss, exact=False, reason=reason)
 
 
-def _accuse(
-    program: Program, attempts: list[Attempt], claim: ReplayClaim
-) -> tuple[Accusation | None, tuple[ProgramRun, ProgramRun]]:
+def _accuse(program: Program, attempts: list[Attempt], claim: ReplayClaim) -> tuple[Accusation | None, Attempt]:
     for attempt in attempts:
         runs, comparison, sides = attempt
         accusation = exceeded_law(program, sides, runs, claim) if comparison.error is None else None
         if accusation is None and comparison.differences and not comparison.gaps and _fixes_the_rest(program, attempt):
             accusation = impossible_outputs(program, attempt, claim)
         if accusation is not None:
-            return accusation, runs
-    runs, comparison, sides = min(attempts, key=lambda attempt: attempt.comparison.divergence is not None)
-    if comparison.error is not None or math.isfinite(Attempt(runs, comparison, sides).size(claim)):
-        return None, runs  # what costs something finite at each transcript leaves nothing certain
-    return certain_difference(program, sides, comparison, claim), runs
+            return accusation, attempt
+    best = min(attempts, key=lambda attempt: attempt.comparison.divergence is not None)
+    if best.comparison.error is not None or math.isfinite(best.size(claim)):
+        return None, best  # what costs something finite at each transcript leaves nothing certain
+    return certain_difference(program, best.sides, best.comparison, claim), best
 
 
 def _fixes_the_rest(program: Program, attempt: Attempt) -> bool:
@@ -235,18 +233,9 @@ def _result(name: str, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayCla
     )
 
 
-def _refutation(name: str, pair: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun], accusation: Accusation) -> PairResult:
-    return PairResult(
-        name=name,
-        verdict=ReplayVerdict.REFUTED,
-        data=pair[0],
-        neighbour=pair[1],
-        loss=accusation.loss,
-        exact=True,
-        reason=accusation.reason,
-        method=accusation.method,
-        releases=len(runs[0].recording.releases),
-    )
+def _refutation(name: str, pair: tuple[Any, Any], attempt: Attempt, claim: ReplayClaim, accusation: Accusation) -> PairResult:
+    result = _result(name, pair, attempt, claim, ReplayVerdict.REFUTED)
+    return replace(result, loss=accusation.loss, exact=True, reason=accusation.reason, method=accusation.method)
 
 
 def describe(comparison: ReplayComparison) -> str:

@@ -122,11 +122,12 @@ def _declared_loss(first: ReleaseEntry, second: ReleaseEntry) -> Loss:
 def atom_differences(first: Sequence[tuple[str, object]], second: Sequence[tuple[str, object]]) -> list[str]:
     """Return the paths at which what two runs left differs, at most a few; the data themselves are no part of it."""
     tables = [{path: atom for path, atom in side if not path.startswith("data")} for side in (first, second)]
-    paths = [path for path in {**tables[0], **tables[1]} if not _is_same(tables[0].get(path), tables[1].get(path))]
+    paths = [path for path in {**tables[0], **tables[1]} if not is_same(tables[0].get(path), tables[1].get(path))]
     return paths[:_LIMIT]
 
 
-def _is_same(first: object, second: object) -> bool:
+def is_same(first: object, second: object) -> bool:
+    """True for equal atoms; NaN equals NaN."""
     if isinstance(first, float) and isinstance(second, float):
         return first == second or (math.isnan(first) and math.isnan(second))
     return first == second

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -39,15 +38,14 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
 
 
 def stack_rows(parts: Sequence[NoiseRows]) -> NoiseRows:
+    """Return the rows of several, one below the other."""
     width = max((part.index.shape[-1] for part in parts), default=1)
-
-    def fill(array: Any) -> Any:
-        return np.pad(array, ((0, 0), (0, width - array.shape[-1])))
-
-    if not parts:
-        return NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
+    index, weight = (
+        [np.pad(array, ((0, 0), (0, width - array.shape[-1]))) for array in arrays]
+        for arrays in ([part.index for part in parts], [part.weight for part in parts])
+    )
     return NoiseRows(
-        value=np.concatenate([part.value for part in parts]),
-        index=np.concatenate([fill(part.index) for part in parts]).astype(np.int64),
-        weight=np.concatenate([fill(part.weight) for part in parts]),
+        value=np.concatenate([np.zeros(0), *(part.value for part in parts)]),
+        index=np.concatenate([np.zeros((0, width), dtype=np.int64), *index]),
+        weight=np.concatenate([np.zeros((0, width)), *weight]),
     )

@@ -16,35 +16,19 @@ import numpy as np
 
 from audit.replays.noisy import NoisyArray, holds_noise, release_inside
 from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, active
+from audit.replays.seeds import MOST_OPTIONS, draw_seeds, note_seed, running, shape_of
 
 _OPAQUE = """permuted beta chisquare dirichlet f hypergeometric logseries multivariate_hypergeometric negative_binomial
     noncentral_chisquare noncentral_f pareto poisson power standard_t triangular vonmises wald weibull zipf bytes multinomial
     rayleigh lognormal random_raw standard_cauchy""".split()  # noqa: SIM905
 _PLAIN_BITS = np.random.PCG64  # whose name is replaced while a program runs
-MOST_OPTIONS = 1_000_000  # of a whole number that is a coin
-_SMALL_SEED = 100  # bits, less than the system draws
 _NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
-
-
-def _running() -> Recording:
-    recording = active()
-    if recording is None:
-        raise RuntimeError(
-            "a generator of a replay was kept and is used after the replay has ended; make one inside the function"
-        )
-    return recording
-
-
-def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
-    if size is None:
-        return np.broadcast_shapes(*(np.shape(item) for item in parameters)) if parameters else ()
-    return (int(size),) if np.ndim(size) == 0 else tuple(int(part) for part in size)
 
 
 def draw(law: str, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Return `loc + scale * z` for new base draws of a law."""
-    recording = _running()
-    shape = _shape(size, loc, scale)
+    recording = running()
+    shape = shape_of(size, loc, scale)
     sampler = {"uniform": "random", "exponential": "standard_exponential", "normal": "standard_normal"}.get(law)
     if law.startswith("geometric "):
         values = recording.entropy.geometric(-math.expm1(-float(law.partition(" ")[2])), shape).astype(np.float64)
@@ -65,7 +49,7 @@ def _is_plain(item: Any, number: float) -> bool:
 
 def _choose(probabilities: Any, *terms: str) -> int:
     """Release one of several with known probabilities."""
-    recording = _running()
+    recording = running()
     with np.errstate(divide="ignore"):
         logs = np.log(np.asarray(probabilities, dtype=np.float64))
     place = int(recording.entropy.choice(len(logs), p=np.exp(logs) / np.exp(logs).sum()))
@@ -74,10 +58,10 @@ def _choose(probabilities: Any, *terms: str) -> int:
 
 def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     """Return what `Generator.choice` does; one item by probabilities is a release with its own law."""
-    recording = _running()
+    recording = running()
     items = np.arange(population) if np.ndim(population) == 0 and not holds_noise(population) else np.asarray(population)
     if p is None and items.shape == (2,) and items.dtype.kind in "if" and items[0] == -items[1] != 0:
-        shape = _shape(size)
+        shape = shape_of(size)
         index = recording.draw("sign", recording.entropy.choice([-1.0, 1.0], shape))[..., None]
         return NoisyArray(recording, np.zeros(shape), index, np.full((*shape, 1), abs(float(items[1]))))
     if not len(items):
@@ -89,7 +73,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     )
     if size is None:
         return items[_choose(law)]
-    shape = _shape(size)
+    shape = shape_of(size)
     if replace:
         return items[np.array([_choose(law) for _ in range(math.prod(shape))], dtype=np.int64).reshape(shape)]
     if (
@@ -103,32 +87,25 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     return items[np.array(places, dtype=np.int64).reshape(shape)]
 
 
+def _located(law: str) -> Any:
+    return lambda self, loc=0.0, scale=1.0, size=None: draw(law, size, loc, scale)
+
+
+def _standard(law: str) -> Any:
+    return lambda self, size=None, dtype=None, out=None: _into(out, draw(law, _size(size, out)))
+
+
 class _Sources:
     """Samplers that a Generator and a RandomState have under the same names."""
 
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return draw("laplace", size, loc, scale)
-
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return draw("normal", size, loc, scale)
-
-    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return draw("gumbel", size, loc, scale)
-
-    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        return draw("logistic", size, loc, scale)
+    laplace, normal, gumbel, logistic = map(_located, ("laplace", "normal", "gumbel", "logistic"))
+    standard_normal, random = map(_standard, ("normal", "uniform"))
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
         return draw("exponential", size, 0.0, scale)
 
     def standard_exponential(self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None) -> Any:
         return _into(out, draw("exponential", _size(size, out)))
-
-    def standard_normal(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        return _into(out, draw("normal", _size(size, out)))
-
-    def random(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        return _into(out, draw("uniform", _size(size, out)))
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         return draw("uniform", size, low, np.asarray(high) - np.asarray(low))
@@ -145,7 +122,7 @@ class _Sources:
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, *options: Any, **keywords: Any) -> Any:
         values, vectors = np.linalg.eigh(np.asarray(cov, dtype=np.float64))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return draw("normal", (*(() if size is None else _shape(size)), len(root))) @ root.T + mean
+        return draw("normal", (*(() if size is None else shape_of(size)), len(root))) @ root.T + mean
 
     def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False) -> Any:
         first, last = (0, low) if high is None else (low, high)
@@ -155,7 +132,7 @@ class _Sources:
         if count > MOST_OPTIONS:
             numbers = draw_seeds(int(first), count, size)
             return numbers.astype(dtype) if np.ndim(numbers) else numbers
-        shape = _shape(size)
+        shape = shape_of(size)
         values = np.array([_choose(np.full(count, 1 / count)) for _ in range(math.prod(shape))], dtype=np.int64) + int(first)
         return values.reshape(shape).astype(dtype) if shape else int(values[0])
 
@@ -177,13 +154,13 @@ class _Sources:
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         if _is_plain(n, 1):
-            shares = np.broadcast_to(release_inside(p), _shape(size, p)).astype(np.float64)
+            shares = np.broadcast_to(release_inside(p), shape_of(size, p)).astype(np.float64)
             coins = np.array([_choose([1 - share, share]) for share in shares.ravel().tolist()], dtype=np.int64)
             return coins.reshape(shares.shape) if shares.ndim else int(coins[0])
         return self._plain("binomial", n, p, size)
 
     def _plain(self, name: str, *args: Any, **options: Any) -> Any:
-        recording = _running()
+        recording = running()
         recording.gaps.append(f"numbers of {name}")
         return getattr(recording.entropy, name)(*release_inside(args), **release_inside(options))
 
@@ -192,25 +169,9 @@ def _size(size: Any, out: Any) -> Any:
     return size if out is None else out.shape
 
 
-def draw_seeds(first: int, count: int, size: Any) -> Any:
-    """Return whole numbers from a range too large for coins: seeds, or else not followed."""
-    recording, shape = _running(), _shape(size)
-    draws = recording.entropy.integers(count, size=shape) if count < 2**63 else None
-    if draws is None:
-        draws = np.array([int.from_bytes(recording.entropy.bytes(64)) % count for _ in range(math.prod(shape))], dtype=object)
-    draws = np.reshape(draws, -1)
-    if recording.lean is not None and not recording.drawn_seeds:  # one that decides something as well
-        draws[:1] = (recording.lean - first if recording.lean > 0 else -recording.lean * (count - 1)) % count
-    numbers = first + draws
-    keep_seeds(recording, numbers.tolist())
-    return numbers.reshape(shape) if shape else numbers[0]
-
-
-def keep_seeds(recording: Recording, numbers: list[int]) -> None:
-    """Note whole numbers that may be seeds; as long as they are none, they are a gap."""
-    for number in numbers:
-        recording.gaps.append(gap := f"a number of more than {MOST_OPTIONS:,} that is no seed ({number})")
-        recording.drawn_seeds[repr(number)] = gap
+def _read_state() -> None:
+    """Note that the program reads the state of a generator, which reveals all draws."""
+    running().gaps.append("the state of a generator, which the program reads")
 
 
 def _into(out: Any, noisy: Any) -> Any:
@@ -235,12 +196,12 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         recording = active()
         super().__init__(_PLAIN_BITS(0))
         if recording is not None and seed:
-            _note_seed(recording, self, seed[0])
+            note_seed(recording, self, seed[0])
 
     @property
     def bit_generator(self) -> Any:
         """The source of bits, which reveals all draws: what the program does with it is not followed."""
-        _running().gaps.append("the state of a generator, which the program reads")
+        _read_state()
         return super().bit_generator
 
     def __copy__(self) -> Any:
@@ -250,7 +211,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         return _twin(self)
 
     def __reduce__(self) -> Any:
-        _running().gaps.append("the state of a generator, which the program reads")
+        _read_state()
         return FollowedGenerator, ()
 
     def spawn(self, n_children: int) -> Any:
@@ -260,7 +221,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
 
 def _twin(generator: Any) -> Any:
     """Return a generator that draws what another one would: so if both draw, their numbers are the same."""
-    recording = _running()
+    recording = running()
     twin = type(generator)()
     group = recording.twins.setdefault(id(generator), [generator])
     group.append(twin)
@@ -287,16 +248,16 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         recording = active()
         super().__init__(0)
         if recording is not None and seed:
-            _note_seed(recording, self, seed[0])
+            note_seed(recording, self, seed[0])
 
     __copy__, __deepcopy__ = FollowedGenerator.__copy__, FollowedGenerator.__deepcopy__
 
     def __reduce__(self) -> Any:
-        _running().gaps.append("the state of a generator, which the program reads")
+        _read_state()
         return FollowedRandomState, ()
 
     def seed(self, *seed: Any) -> None:
-        _note_seed(_running(), self, *seed)
+        note_seed(running(), self, *seed)
 
     def rand(self, *shape: int) -> Any:
         return draw("uniform", shape or None)
@@ -304,15 +265,14 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
     def randn(self, *shape: int) -> Any:
         return draw("normal", shape or None)
 
-    def random_sample(self, size: Any = None) -> Any:
-        return draw("uniform", size)
+    random_sample = _Sources.random
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
         return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
 
     def get_state(self, legacy: Any = True) -> Any:
         """Return a state, which reveals all draws: what the program does with it is not followed."""
-        _running().gaps.append("the state of a generator, which the program reads")
+        _read_state()
         return super().get_state(legacy)
 
     def tomaxint(self, size: Any = None) -> Any:
@@ -323,79 +283,6 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         return self.integers(low, high, size)
 
 
-def _note_seed(recording: Recording, generator: Any, seed: Any = None) -> None:
-    """Keep a seed: one that the program drew, or the system, is a secret; any other makes a generator of constants."""
-    source, text = _seed_text(seed)
-    recording.constants.pop(id(generator), None)
-    drawn = recording.drawn_seeds.get(source)
-    if source != "None" and drawn is None:
-        kind = next(kind for kind in _KINDS if isinstance(generator, kind))
-        recording.constants[id(generator)] = (generator, _KINDS[kind](release_inside(seed)))  # the first is kept: so is its id
-    elif drawn is not None:
-        if text in recording.used_seeds:
-            recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which two generators have")
-        follow_seeds(recording, [drawn])
-        recording.used_seeds.add(text)
-    recording.seeds.append("of the system" if drawn else text)
-
-
-def follow_seeds(recording: Recording, gaps: list[str]) -> None:
-    """Remove the gaps of numbers that serve as seeds: they are followed from here."""
-    for gap in gaps:
-        if gap in recording.gaps:
-            recording.gaps.remove(gap)
-
-
-def _seed_text(seed: Any = None) -> tuple[str, str]:
-    """Return the number that a seed is made from, and the seed itself, as texts; "None" if the system drew it."""
-    if isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
-        sequence: Any = getattr(seed, "seed_seq", seed)
-        entropy = getattr(sequence, "entropy", None)
-        source = "None" if _is_fresh(entropy) else _seed_text(entropy)[0]
-        return source, f"{source}{getattr(sequence, 'spawn_key', None) or ''}"
-    seed, parts = release_inside(seed), list[str]()
-    if isinstance(seed, list | tuple | np.ndarray):  # of several drawn numbers
-        parts = [repr(int(part)) for part in np.ravel(np.asarray(seed, dtype=object)).tolist()]
-    recording = _running()
-    if parts and all(part in recording.drawn_seeds for part in parts):
-        follow_seeds(recording, [recording.drawn_seeds[part] for part in parts[1:]])
-        return parts[0], repr(parts)
-    text = repr(int(seed) if isinstance(seed, np.integer) else seed)
-    return text, text
-
-
-def _is_fresh(entropy: Any) -> bool:
-    """True if the system drew it while the program runs; of a number that was there before nobody knows who did."""
-    if not isinstance(entropy, int) or entropy.bit_length() <= _SMALL_SEED:
-        return False
-    recording = _running()
-    is_given = repr(entropy) in recording.entropies_given
-    if not is_given and entropy not in recording.entropies_drawn:
-        recording.gaps.append("numbers of a generator with a seed from before the run")
-    return not is_given
-
-
-def _noting(kind: Any) -> Any:
-    """Return a class of numpy's sources of bits that notes whether its seed was given or is of the system."""
-
-    def make(self: Any, seed: Any = None, **options: Any) -> None:
-        seed = release_inside(seed)
-        kind.__init__(self, seed, **options)
-        recording = active()
-        if recording is None or isinstance(seed, np.random.SeedSequence):
-            return
-        if seed is None:
-            recording.entropies_drawn.add(getattr(getattr(self, "seed_seq", self), "entropy", None))
-        elif not isinstance(seed, int) or seed not in recording.entropies_drawn:  # a child has that of its parent
-            recording.entropies_given.add(repr(seed))
-
-    return type(kind.__name__, (kind,), {"__init__": make})
-
-
-_BITS = (np.random.SeedSequence, np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64)
-NOTING = {id(kind): _noting(kind) for kind in _BITS}
-
-
 class FollowedRandom(random.Random):
     """Python's `random.Random` with draws that are base draws of the program that runs."""
 
@@ -403,12 +290,12 @@ class FollowedRandom(random.Random):
         super().seed(0)
         recording = active()
         if recording is not None:
-            _note_seed(recording, self, seed)
+            note_seed(recording, self, seed)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         recording = active()
         if recording is not None:
-            _note_seed(recording, self, a)
+            note_seed(recording, self, a)
         super().seed(0)
 
     def random(self) -> Any:
@@ -453,28 +340,23 @@ class FollowedRandom(random.Random):
 
     def getstate(self) -> Any:
         """Return a state, which reveals all draws: what the program does with it is not followed."""
-        recording = active()
-        if recording is not None:
-            recording.gaps.append("the state of a generator, which the program reads")
+        if active() is not None:
+            _read_state()
         return super().getstate()
 
     def getrandbits(self, k: int) -> int:
         """Return plain bits, which are not followed unless they serve as a seed."""
         if 2**k > MOST_OPTIONS:
             return int(draw_seeds(0, 2**k, None))
-        _running().gaps.append("bits of random.getrandbits")
-        return int(_running().entropy.integers(2**k))
-
-
-_KINDS: dict[type, Any] = {np.random.Generator: np.random.default_rng, np.random.RandomState: np.random.RandomState}
-_KINDS[random.Random] = random.Random
+        running().gaps.append("bits of random.getrandbits")
+        return int(running().entropy.integers(2**k))
 
 
 def _or_constant(name: str, method: Any) -> Any:
     """Return a sampler that draws from the recording, or, of a generator of constants, as that generator does."""
 
     def sampler(self: Any, *args: Any, **options: Any) -> Any:
-        recording = _running()
+        recording = running()
         _note_draw(recording, self)
         _, constant = recording.constants.get(id(self), (None, None))
         if constant is None:
@@ -484,10 +366,12 @@ def _or_constant(name: str, method: Any) -> Any:
     return sampler
 
 
-for _followed, _plain in ((FollowedGenerator, np.random.Generator), (FollowedRandomState, np.random.RandomState)):
-    for _name, _method in {**vars(_Sources), **vars(_followed)}.items():
+FOLLOWED: dict[type, Any] = {
+    np.random.Generator: FollowedGenerator,
+    np.random.RandomState: FollowedRandomState,
+    random.Random: FollowedRandom,
+}
+for _plain, _followed in FOLLOWED.items():
+    for _name, _method in {**(vars(_Sources) if issubclass(_followed, _Sources) else {}), **vars(_followed)}.items():
         if hasattr(_plain, _name) and not _name.startswith("__") and _name not in ("seed", "bit_generator"):
             setattr(_followed, _name, _or_constant(_name, _method))
-for _name, _method in list(vars(FollowedRandom).items()):
-    if not _name.startswith("__") and _name != "seed":
-        setattr(FollowedRandom, _name, _or_constant(_name, _method))

@@ -1,16 +1,14 @@
 """Modules that a program imports first while it is replayed: they hold what stood in for sources of randomness then."""
 
-import random
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from audit.replays import surviving
-from audit.replays.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replays.generators import FOLLOWED
+from audit.replays.seeds import KINDS
 
-_MAKERS = {FollowedGenerator: np.random.default_rng, FollowedRandomState: np.random.RandomState, FollowedRandom: random.Random}
+_MAKERS = {followed: KINDS[plain] for plain, followed in FOLLOWED.items()}
 
 
 def leaves(earlier: set[str]) -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.replays.records import RecordList, as_float, fill, numbers_in
 
 MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
@@ -84,6 +84,8 @@ def _walk(records: RecordList, adjacency: Adjacency, ends: tuple[float | None, f
     for i in range(records.count - 1, -1, -1):
         if adjacency is Adjacency.ADD_REMOVE:
             name, successor = f"the last of {i + 1} records removed", records.take(range(i))
+        elif adjacency is Adjacency.ZERO_OUT:
+            name, successor = f"record {i} became zero, as those behind it", _zeroed(data, i)
         elif stranger is None:
             return
         else:
@@ -106,12 +108,28 @@ def _one_base(
             yield f"{text} added{name}", base, records.append(record)
         if records.count > 1:
             yield f"the only record removed{name}", records.take([0]), records.take([])
+    elif adjacency is Adjacency.ZERO_OUT:
+        cases = [(f"record {i}", base, i) for i in places]
+        cases += [(f"{text} in place of record 0", records.replace(0, record), 0) for text, record in strangers]
+        for text, data, i in cases:
+            neighbour = _zeroed(data, i)
+            if repr(neighbour) != repr(data):
+                yield f"{text} became zero{name}", data, neighbour
     else:
         for text, record in strangers:
             if repr(record) != repr(records.get(0)):
                 yield f"record 0 became {text}{name}", base, records.replace(0, record)
         for text, record in strangers[:2]:
             yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
+
+
+def _zeroed(data: Any, place: int) -> Any:
+    """Return the data set with a record of zeros at a place."""
+    records = RecordList(data)
+    record = fill(records.get(place), 0.0)
+    if record is None:
+        raise ConfigError("adjacency is 'zero_out', and a record holds no number that could become 0")
+    return records.replace(place, _keep_label(data, record))
 
 
 def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
@@ -127,7 +145,7 @@ def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
 def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
     """Yield further records that a data set may hold, each with its description."""
     model = records.get(0)
-    numbers: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
+    numbers: list[float] = [x for i in range(min(records.count, 200)) for x in numbers_in(records.get(i))]
     finite = [x for x in numbers if math.isfinite(x)] or [0.0, 1.0]
     low, high = (min(finite) if ends[0] is None else ends[0]), (max(finite) if ends[1] is None else ends[1])
     values = {
@@ -140,11 +158,11 @@ def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> 
         "a record far below": -1e6 * max(1.0, abs(low)),
     }
     for text, number in values.items():
-        record = _fill(model, number)
+        record = fill(model, number)
         if record is not None:
             yield text, _keep_label(records.data, record)
     yield "a duplicate", copy.deepcopy(model)
-    if (unknown := _fill(model, "a value never seen")) is not None:
+    if (unknown := fill(model, "a value never seen")) is not None:
         yield "a new category", unknown
 
 
@@ -156,189 +174,6 @@ def _keep_label(data: Any, record: Any) -> Any:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         return record
     return [*record[:-1], type(record[-1])(np.clip(record[-1], labels.min(), labels.max()))]
-
-
-def _numbers(record: Any) -> list[float]:
-    if isinstance(record, bool | str | bytes) or record is None:
-        return []
-    if isinstance(record, int | float | np.number):
-        return [_as_float(record)]
-    if isinstance(record, dict):
-        return [x for part in record.values() for x in _numbers(part)]
-    if isinstance(record, np.ndarray):
-        return [float(x) for x in record.ravel()[:50]] if record.dtype.kind in "biuf" else []
-    return [x for part in record for x in _numbers(part)] if isinstance(record, list | tuple) else []
-
-
-def _as_float(number: Any) -> float:
-    """Return a number as a float; a whole number that no float holds is infinite."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
-
-
-def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
-    """Return a record like another one with every number (or text) replaced, or None if it has none."""
-    text = isinstance(new, str)
-    if isinstance(record, str):
-        return new if text else None
-    if isinstance(record, np.ndarray):
-        if record.dtype.kind not in "iuf" or text:
-            return None
-        value = _within(record.dtype, new)
-        return None if value is None else np.full_like(record, value)
-    if isinstance(record, bool) or record is None:
-        return None
-    if isinstance(record, np.integer | np.floating):
-        value = None if text else _within(record.dtype, new)
-        return None if value is None else type(record)(value)
-    if isinstance(record, int):
-        return None if text or not math.isfinite(_as_float(new)) else int(new)
-    if isinstance(record, float):
-        return None if text else type(record)(_as_float(new))
-    if isinstance(record, dict):
-        filled = {key: _fill(part, new) for key, part in record.items()}
-        union = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
-        return union if any(part is not None for part in filled.values()) else None
-    if isinstance(record, list | tuple):
-        parts = [_fill(part, new) for part in record]
-        return (
-            type(record)(old if part is None else part for old, part in zip(record, parts, strict=True))
-            if any(p is not None for p in parts)
-            else None
-        )
-    return None
-
-
-def _within(dtype: Any, number: float) -> Any:
-    """Return a number moved to the ends of what a type of numpy holds, or None if it holds nothing of the kind."""
-    if not math.isfinite(_as_float(number)):
-        return None if dtype.kind in "iu" else _as_float(number)
-    limits: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    kind = int if dtype.kind in "iu" else float
-    return max(kind(limits.min), min(kind(limits.max), kind(number)))
-
-
-def _new_key(keys: Any) -> Any:
-    """Return a key that a dictionary does not hold: the next whole number, or a text with a number."""
-    if all(type(key) is int for key in keys):
-        return max(keys, default=-1) + 1
-    return next(name for number in itertools.count(len(keys)) if (name := f"new {number}") not in keys)
-
-
-class RecordList:
-    """A data set of any supported type as records that can be taken, appended and replaced."""
-
-    def __init__(self, data: Any) -> None:
-        self.data = data
-        columns = list(data.values()) if isinstance(data, dict) else list(data) if isinstance(data, tuple) else []
-        lengths = {len(part) for part in columns if hasattr(part, "__len__") and not isinstance(part, str)}
-        self.columns = (
-            bool(columns)
-            and len(lengths) == 1
-            and all(isinstance(part, np.ndarray | list) or hasattr(part, "new_tensor") for part in columns)
-        )
-        self.frame = hasattr(data, "iloc")
-        self.tensor = hasattr(data, "new_tensor")
-        kinds = "array, list, DataFrame, tensor, text, dictionary, tuple of arrays of one length"
-        is_container = isinstance(data, np.ndarray | list | str | dict | tuple) or self.frame or self.tensor
-        if (
-            not is_container
-            or (isinstance(data, tuple) and not self.columns)
-            or (isinstance(data, np.ndarray) and data.ndim == 0)
-        ):
-            raise ConfigError(f"data is a {type(data).__name__}; expected an {kinds}, or a list of pairs (data, neighbour)")
-        self.count = lengths.pop() if self.columns else len(data.splitlines()) if isinstance(data, str) else len(data)
-
-    def _over_columns(self, change: Callable[[Any, int], Any]) -> Any:
-        if isinstance(self.data, dict):
-            return {key: change(part, i) for i, (key, part) in enumerate(self.data.items())}
-        return tuple(change(part, i) for i, part in enumerate(self.data))
-
-    def get(self, place: int) -> Any:
-        if self.columns:
-            return [RecordList(part).get(place) for part in (self.data.values() if isinstance(self.data, dict) else self.data)]
-        if self.frame:
-            return self.data.iloc[place].to_dict() if hasattr(self.data, "columns") else self.data.iloc[place]
-        if isinstance(self.data, dict):
-            return list(self.data.values())[place]
-        if isinstance(self.data, str):
-            return self.data.splitlines()[place]
-        if self.tensor:
-            return np.asarray(self.data[place])
-        return self.data[place]
-
-    def take(self, places: Sequence[int]) -> Any:
-        """Return a data set of the records at these places."""
-        if self.columns:
-            return self._over_columns(lambda part, _: RecordList(part).take(places))
-        if self.frame:
-            return self.data.iloc[list(places)].reset_index(drop=True)
-        if isinstance(self.data, dict):
-            return self._take_keys(places)
-        if isinstance(self.data, str):
-            lines = self.data.splitlines()
-            return self._join([lines[i] for i in places])
-        if isinstance(self.data, list):
-            return [self.data[i] for i in places]
-        return self.data[np.asarray(places, dtype=np.int64)] if not self.tensor else self.data[list(places)]
-
-    def _take_keys(self, places: Sequence[int]) -> Any:
-        """Return a dictionary of the records at these places; one that is taken again has a key of its own."""
-        items, table, keys = list(self.data.items()), dict[Any, Any](), dict(self.data)
-        for i in places:
-            key = _new_key(keys) if items[i][0] in table else items[i][0]
-            table[key] = keys[key] = items[i][1]
-        return table
-
-    def _join(self, lines: Sequence[str]) -> str:
-        """Return lines as a text that ends as the data do; an empty last line is a record only with its end."""
-        return "\n".join(lines) + "\n" * bool(lines and (self.data.endswith("\n") or not lines[-1]))
-
-    def append(self, record: Any) -> Any:  # noqa: PLR0911 (one arm a type)
-        """Return the data set with a record more, as the last."""
-        if self.columns:
-            return self._over_columns(lambda part, i: RecordList(part).append(record[i]))
-        if self.frame:
-            row = type(self.data)([record])
-            return type(self.data)(_stack_frames(self.data, row))
-        if isinstance(self.data, dict):
-            return {**self.data, _new_key(self.data): record}
-        if isinstance(self.data, str):
-            return self._join([*self.data.splitlines(), record])
-        if isinstance(self.data, list):
-            return [*self.data, record]
-        if self.tensor:
-            return self.data.new_tensor(np.concatenate([np.asarray(self.data), np.asarray(record)[None]]))
-        return np.concatenate([self.data, np.asarray(record, dtype=self.data.dtype)[None]])
-
-    def replace(self, place: int, record: Any) -> Any:
-        """Return the data set with one record replaced, the order kept."""
-        if isinstance(self.data, dict) and not self.columns:
-            return {key: record if i == place else part for i, (key, part) in enumerate(self.data.items())}
-        order = list(range(self.count))
-        order[place] = self.count
-        return RecordList(self.append(record)).take(order)
-
-    def values(self, name: str) -> list[Any]:
-        """Return a column, or a key of each record.
-
-        Raises:
-            ConfigError: there is none of that name.
-        """
-        try:
-            records = self.data.values() if isinstance(self.data, dict) else self.data
-            column = self.data[name] if self.frame or self.columns else [record[name] for record in records]
-        except (KeyError, TypeError, IndexError) as error:
-            raise ConfigError(f"unit is '{name}', and the data have no column or key of that name") from error
-        return [value.item() if hasattr(value, "item") else value for value in column]
-
-
-def _stack_frames(data: Any, row: Any) -> Any:
-    if not hasattr(data, "columns"):
-        return [*data.tolist(), *row.tolist()]
-    return {name: [*data[name].tolist(), *row[name].tolist()] for name in data.columns}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,12 +199,14 @@ class PairPool:
         for item in constants[:_MOST_CONSTANTS]:
             if isinstance(data, str) and len(f"{item}\n".splitlines()) > 1:
                 continue  # several lines are no record of a text
-            number = math.inf if isinstance(item, str) else _as_float(item)
+            number = math.inf if isinstance(item, str) else as_float(item)
             values = [item] if not math.isfinite(number) else [item, number + 1e-3, number - 1e-3]
-            strangers += [_keep_label(data, record) for value in values if (record := _fill(model, value)) is not None]
+            strangers += [_keep_label(data, record) for value in values if (record := fill(model, value)) is not None]
         for record in strangers:
             whole = RecordList(whole).append(record)
-        self.records, self.replaces = RecordList(whole), adjacency is Adjacency.REPLACE_ONE
+        if adjacency is Adjacency.ZERO_OUT:
+            whole = _zeroed(RecordList(whole).append(model), RecordList(whole).count)
+        self.records, self._adjacency = RecordList(whole), adjacency
         self.sizes = [0, 1, 2, 3, 4, 6, 8, 12, min(records.count, _LARGEST)]
         self.sizes += [int(item) + i for item in constants if type(item) is int and 1 < item < _LARGEST for i in (-1, 0)]
         places = [place for place, text in enumerate(named, records.count) if text in ("a high record", _BEYOND)]
@@ -379,7 +216,7 @@ class PairPool:
         """Return pairs of own records in turn with a far one behind them: of many records, and of each number in the code."""
         sizes = dict.fromkeys([_LARGE_COUNT, *self.sizes[9:]][:_MOST_SIZES])
         rows = [(tuple(i % self._own for i in range(size)), far) for size in sizes for far in self._farthest]
-        new = 0 if self.replaces else None
+        new = self._substitute(0)
         return [DrawnPair(places=row, position=len(row), record=far, substitute=new) for row, far in rows]
 
     def draw(self, stream: np.random.Generator, best: DrawnPair | None) -> DrawnPair:
@@ -398,8 +235,11 @@ class PairPool:
                 places += [repeat] * int(stream.choice([1, 2, 8]))
             places = places[:_LARGEST]
         position = int(stream.choice([0, len(places), int(stream.integers(len(places) + 1))]))
-        new = substitute if self.replaces else None
-        return DrawnPair(places=tuple(places), position=position, record=record, substitute=new)
+        return DrawnPair(places=tuple(places), position=position, record=record, substitute=self._substitute(substitute))
+
+    def _substitute(self, place: int) -> int | None:
+        """Return what a record becomes: one of the pool, the zero record behind all of them, or nothing."""
+        return {Adjacency.REPLACE_ONE: place, Adjacency.ZERO_OUT: self.records.count - 1}.get(self._adjacency)
 
     def build(self, pair: DrawnPair) -> tuple[Any, Any]:
         """Return the two data sets."""

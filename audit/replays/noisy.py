@@ -109,11 +109,10 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def release(self) -> Array:
         """Return plain numbers and record that they left; entries with cancelled noise are data and stay so."""
-        rows = self.rows
-        noisy = np.any(rows.weight != 0, axis=-1)
+        rows, noisy = self.rows, self.rows.noisy
         output = rows.value.copy()
         if noisy.any():
-            parts = NoiseRows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
+            parts = rows.take(noisy)
             output[noisy] = self.recording.release(NUMBER, parts, self.recording.evaluate(parts))
         return output.reshape(self.shape)
 

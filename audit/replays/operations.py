@@ -7,7 +7,7 @@ import numpy as np
 
 from audit.replays.derived import derive, is_at_the_edge, is_derivable
 from audit.replays.noisy import OPERATIONS, NoisyArray, holds_noise, join, lift, merge, release_inside
-from audit.replays.recording import EVENT, SELECTION, Array, NoiseRows, Recording, Schedule
+from audit.replays.recording import EVENT, SELECTION, Array, Recording, Schedule
 
 _LARGEST = 30_000_000  # weights that one operation may make; beyond that the numbers are released
 _COMPARISONS = {np.greater: (1, False), np.greater_equal: (1, True), np.less: (-1, False), np.less_equal: (-1, True)}
@@ -147,11 +147,10 @@ def _is_uniform(recording: Recording, array: NoisyArray) -> bool:
 
 def compare(difference: NoisyArray, or_equal: bool) -> Any:
     """Release whether each difference is above 0, and nothing else of it."""
-    rows = difference.rows
-    noisy = np.any(rows.weight != 0, axis=-1)
+    rows, noisy = difference.rows, difference.rows.noisy
     answer = rows.value >= 0 if or_equal else rows.value > 0
     if noisy.any():
-        parts = NoiseRows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
+        parts = rows.take(noisy)
         answer[noisy] = difference.recording.release(EVENT, parts, difference.recording.evaluate(parts) > 0)
     return answer.reshape(difference.shape) if difference.ndim else np.bool_(answer[0])
 

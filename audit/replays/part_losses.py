@@ -1,6 +1,7 @@
 """The loss of one part of two transcripts: numbers by their shift, events by their own probabilities."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,25 +18,11 @@ def part_loss(part: TranscriptPart) -> Loss:
     if bool(np.array_equal(part.first, part.second, equal_nan=True)) and _same_weights(part):
         return Loss()
     numbers = np.array([kind == NUMBER for kind in part.kinds])
-    if not numbers.any():
-        by_events = _event_loss(part)
-        if by_events is not None:
-            return by_events
-        bound = _number_loss(part, np.ones(len(numbers), dtype=bool))
-        return Loss(
-            pure=bound.pure,
-            laplace=bound.laplace,
-            mu=bound.mu,
-            divergences=bound.divergences,
-            exact=False,
-            reasons=bound.reasons,
-        )
-    if numbers.all() or _follows(part, numbers):
+    if not numbers.any() and (by_events := _event_loss(part)) is not None:
+        return by_events
+    if numbers.all() or (numbers.any() and _follows(part, numbers)):
         return _number_loss(part, numbers)
-    bound = _number_loss(part, np.ones(len(numbers), dtype=bool))
-    return Loss(
-        pure=bound.pure, laplace=bound.laplace, mu=bound.mu, divergences=bound.divergences, exact=False, reasons=bound.reasons
-    )
+    return replace(_number_loss(part, np.ones(len(numbers), dtype=bool)), exact=False)
 
 
 def _same_weights(part: TranscriptPart) -> bool:
@@ -49,7 +36,7 @@ def _follows(part: TranscriptPart, numbers: np.ndarray[tuple[int], np.dtype[np.b
     if SELECTION in part.kinds or part.first_weights.shape != part.second_weights.shape:
         return False
     events = ~numbers
-    for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights)):
+    for value, weights in part.sides:
         factors, _, _, _ = np.linalg.lstsq(weights[numbers].T, weights[events].T, rcond=1e-12)
         if not np.allclose(weights[numbers].T @ factors, weights[events].T, atol=1e-9):
             return False
@@ -150,10 +137,7 @@ def _event_loss(part: TranscriptPart) -> Loss | None:
     outcomes = [signs, -signs] if len(signs) == 1 else [signs]
     worst = 0.0
     for outcome in outcomes:
-        logs = [
-            _log_event(part, value, weights, star, outcome)
-            for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights))
-        ]
+        logs = [_log_event(part, *side, star, outcome) for side in part.sides]
         if math.isinf(logs[0]) and math.isinf(logs[1]):
             continue
         worst = max(worst, abs(logs[0] - logs[1]))
@@ -168,8 +152,7 @@ def outcome_ratios(part: TranscriptPart) -> list[float] | None:
     star = _star(part) if len(part.first) == 1 and part.first_weights.shape == part.second_weights.shape else None
     if star is None or part.kinds != (EVENT,) or not all(unit_laws.is_known(law) for law in part.laws):
         return None
-    sides = ((part.first, part.first_weights), (part.second, part.second_weights))
-    logs = [[_log_event(part, value, weights, star, np.array([sign])) for value, weights in sides] for sign in (1.0, -1.0)]
+    logs = [[_log_event(part, *side, star, np.array([sign])) for side in part.sides] for sign in (1.0, -1.0)]
     return [first - second for first, second in logs if math.isfinite(first) and math.isfinite(second)]
 
 
@@ -177,7 +160,6 @@ def log_outcome(part: TranscriptPart) -> tuple[float, float] | None:
     """Return the log probabilities on both sides of the outcomes of a part of events, or None if their law is not known."""
     if part.first_weights.shape != part.second_weights.shape or not all(unit_laws.is_known(law) for law in part.laws):
         return None
-    sides = ((part.first, part.first_weights), (part.second, part.second_weights))
     if set(part.kinds) == {SELECTION}:
         logs = _selection_logs(part)
         return None if logs is None else (float(logs[0][int(part.outputs[0])]), float(logs[1][int(part.outputs[0])]))
@@ -185,7 +167,7 @@ def log_outcome(part: TranscriptPart) -> tuple[float, float] | None:
     if star is None:
         return None
     signs = np.where(part.outputs > 0, 1.0, -1.0)
-    first, second = (_log_event(part, value, weights, star, signs) for value, weights in sides)
+    first, second = (_log_event(part, *side, star, signs) for side in part.sides)
     return first, second
 
 
@@ -248,7 +230,7 @@ def _selection_logs(part: TranscriptPart) -> tuple[Array, Array] | None:
         return None
     column = support.argmax(axis=1)
     logs = []
-    for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights)):
+    for value, weights in part.sides:
         scale = weights[np.arange(len(value)), column]
         if np.any(scale < 0) and not all(part.laws[j] in ("laplace", "normal", "logistic") for j in column):
             return None

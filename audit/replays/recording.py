@@ -49,6 +49,15 @@ class NoiseRows:
     index: Integers
     weight: Array
 
+    @property
+    def noisy(self) -> NDArray[np.bool_]:
+        """Which rows hold noise, `(m,)`."""
+        return np.asarray(np.any(self.weight != 0, axis=-1))
+
+    def take(self, places: Any) -> NoiseRows:
+        """Return some of the rows."""
+        return NoiseRows(value=self.value[places], index=self.index[places], weight=self.weight[places])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReleaseEntry:

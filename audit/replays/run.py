@@ -24,6 +24,7 @@ from audit.replays.recording import Recording, Schedule, is_library
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
 
+_SETTLING_RUNS = 3  # at most, until no library is loaded any more: torch, once it is there, loads others when it is followed
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
 _SOURCE = re.compile("rng|generator|random_state|^(gen|random)$", re.IGNORECASE)  # names of an argument with a default
 
@@ -52,7 +53,7 @@ class Program:
             self.sources = Sources(function)
         self.seconds = 0.0  # of the processor, of the longest run
         self.outcomes: Any = None  # ledger of the outcomes of decisions that were taken (`audit.replays.paths`)
-        self._is_settled = False  # whether the name `float` is one that keeps noise
+        self._settling_runs = _SETTLING_RUNS  # still to be made before the first that counts
         self.failures = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
@@ -75,11 +76,12 @@ class Program:
         with LOCK:
             modules = set(sys.modules)
             try:
-                if not self._is_settled:
-                    self._is_settled = True
+                while self._settling_runs:
+                    self._settling_runs -= 1
                     self._settle(data, recording.seed, modules)
                     imports.put_back(modules, self.sources.places)
-                    modules = set(sys.modules)  # what a library loads once is in no later run
+                    if modules == (modules := set(sys.modules)):  # what a library loads once, and draws, is in no later run
+                        self._settling_runs = 0
                 return self._run(data, recording, modules)
             finally:
                 imports.put_back(modules, self.sources.places)
@@ -141,11 +143,6 @@ class Program:
             finally:
                 self.function = function
         return self._calls
-
-    def plain(self, data: Any, seed: int) -> Any:
-        """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
-        run = self.run(data, Recording(seed=seed))
-        return run.atoms if run.error is None else (("error", run.error),)
 
 
 def _takes_generator(function: Callable[..., Any]) -> bool:

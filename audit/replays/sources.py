@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from audit.replays import recording as recordings
-from audit.replays.generators import NOTING, FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replays.generators import FOLLOWED, FollowedGenerator, FollowedRandom, FollowedRandomState
 from audit.replays.noisy import NoisyArray, holds_noise, lift
+from audit.replays.seeds import NOTING
 from audit.replays.surviving import is_own
 
 _SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
@@ -188,11 +189,8 @@ class Sources:
 
     @staticmethod
     def _instance(item: Any) -> Any:
-        if type(item) is np.random.Generator:
-            return FollowedGenerator()
-        if type(item) is np.random.RandomState:
-            return FollowedRandomState()
-        return FollowedRandom() if type(item) in (random.Random, random.SystemRandom) else None
+        kind = FOLLOWED.get(random.Random if type(item) is random.SystemRandom else type(item))
+        return None if kind is None else kind()
 
     @contextmanager
     def follow(self, recording: recordings.Recording) -> Iterator[Any]:

@@ -20,10 +20,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from audit.replays import operations
-from audit.replays.generators import follow_seeds, keep_seeds
 from audit.replays.noisy import NoisyArray, lift
-from audit.replays.recording import NUMBER, NoiseRows, Recording, Schedule
+from audit.replays.recording import NUMBER, Recording, Schedule
+from audit.replays.seeds import follow_seeds, keep_seeds
 from audit.replays.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
+from audit.replays.torch_tensors import agree, covers, named, numbers_of, part_of, places_of, targets_of, tensors_in
 
 _RAW_READERS = {
     torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__,
@@ -81,8 +82,8 @@ class TorchNoise(TorchDispatchMode):
             return self._toss(func, args, kwargs)
         if not self._shadows or base in NOT_READ or func.is_view:
             return func(*args, **kwargs)
-        noisy = [item for item in _tensors((args, kwargs)) if self.noise(item) is not None]
-        targets = [item for item in _targets(func, args, kwargs) if self._key(item) in self._shadows]
+        noisy = [item for item in tensors_in((args, kwargs)) if self.noise(item) is not None]
+        targets = [item for item in targets_of(func, args, kwargs) if self._key(item) in self._shadows]
         if not noisy and not targets:
             return func(*args, **kwargs)
         if noisy and name.startswith("_foreach_"):
@@ -90,7 +91,7 @@ class TorchNoise(TorchDispatchMode):
         return self._follow(base, func, args, kwargs)
 
     def _follow(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        by_name = named(func, args, kwargs)
         if base in SELECTIONS and (answer := SELECTIONS[base](self._forms(by_name))) is not None:
             return torch.from_numpy(np.asarray(answer))
         form = LINEAR[base](self._forms(by_name)) if base in LINEAR else None
@@ -103,14 +104,14 @@ class TorchNoise(TorchDispatchMode):
             answer.copy_(torch.as_tensor(np.asarray(form)))
             self.attach(answer, lift(self.recording, form))
         else:
-            for item in _targets(func, args, kwargs):
+            for item in targets_of(func, args, kwargs):
                 if self._key(item) in self._shadows:
-                    self.attach(item, lift(self.recording, _numbers(item)))
+                    self.attach(item, lift(self.recording, numbers_of(item)))
         return answer
 
     def _release_all(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        overwrites = {id(item) for item in _targets(func, args, kwargs)} if base in _OVERWRITES else set()
-        for item in _tensors((args, kwargs)):
+        overwrites = {id(item) for item in targets_of(func, args, kwargs)} if base in _OVERWRITES else set()
+        for item in tensors_in((args, kwargs)):
             if id(item) not in overwrites:
                 form = self.noise(item)
                 if form is not None and not form.value.any():
@@ -128,37 +129,23 @@ class TorchNoise(TorchDispatchMode):
             return item
         form = self.noise(item)
         if form is None:
-            return _numbers(item)
+            return numbers_of(item)
         # a model that is being differentiated works on released numbers
         return None if item.requires_grad and torch.is_grad_enabled() else form
 
     def _one_by_one(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what an operation on lists of tensors gives, tensor by tensor."""
-        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
-        first = by_name.pop("self")
         answers = []
         with self, torch.no_grad():
-            for i, item in enumerate(first):
-                arguments = {key: part[i] if isinstance(part, list | tuple) else part for key, part in by_name.items()}
-                value = arguments.pop("scalars", arguments.pop("scalar", None))
-                method = getattr(item, base)
-                positional = [
-                    arguments.pop(key)
-                    for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src")
-                    if key in arguments
-                ]
-                if value is not None and base.startswith("addc"):
-                    arguments["value"] = value
-                elif value is not None:
-                    positional.append(value)
-                arguments = {
-                    {"weights": "weight", "exponent": "exponent"}.get(key, key): part for key, part in arguments.items()
-                }
-                answers.append(method(*positional, **arguments))
+            for i in range(len(args[0])):
+                item, *rest = (part[i] if isinstance(part, list | tuple) else part for part in args)
+                if base.startswith("addc") and len(rest) > 2:  # of one tensor the factor is a keyword
+                    kwargs = kwargs | {"value": rest.pop()}
+                answers.append(getattr(item, base)(*rest, **kwargs))
         return None if base.endswith("_") else answers
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        by_name = named(func, args, kwargs)
         if not self._is_secret(by_name.get("generator")):
             return self._follow("", func, args, kwargs)
         standard = "randn" in func._schema.name
@@ -172,10 +159,10 @@ class TorchNoise(TorchDispatchMode):
         generator = by_name.get("generator")
         state = bytes((torch.default_generator if generator is None else generator).get_state().numpy())
         answer = func(*args, **kwargs)
-        deviation = _numbers(std) if isinstance(std, Tensor) else float(std)
-        centre = _numbers(mean) if isinstance(mean, Tensor) else float(mean)
+        deviation = numbers_of(std) if isinstance(std, Tensor) else float(std)
+        centre = numbers_of(mean) if isinstance(mean, Tensor) else float(mean)
         with np.errstate(all="ignore"):
-            unit = np.where(np.asarray(deviation) == 0, 0.0, (_numbers(answer) - centre) / deviation)
+            unit = np.where(np.asarray(deviation) == 0, 0.0, (numbers_of(answer) - centre) / deviation)
         index = self._indices(unit, state, law)
         self._write_draws(answer, index, centre, deviation)
         weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
@@ -197,7 +184,7 @@ class TorchNoise(TorchDispatchMode):
         with _disable_current_modes(), torch.no_grad():
             standard = type(family)(torch.zeros_like(family.loc), torch.ones_like(family.scale), validate_args=False)
             unit = plain(standard, shape).contiguous()
-        index = self._indices(_numbers(unit), state, law)
+        index = self._indices(numbers_of(unit), state, law)
         self._write_draws(unit, index)
         self.attach(unit, NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], np.ones((*index.shape, 1))))
         return family.loc + family.scale * unit  # type: ignore[no-any-return]
@@ -238,8 +225,8 @@ class TorchNoise(TorchDispatchMode):
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw what chooses; in a replay, the recorded draws again, for the records that both data sets have."""
-        targets = _targets(func, args, kwargs)
-        inputs = [item for item in _tensors((args, kwargs)) if all(item is not target for target in targets)]
+        targets = targets_of(func, args, kwargs)
+        inputs = [item for item in tensors_in((args, kwargs)) if all(item is not target for target in targets)]
         for item in inputs:
             self.release(item)
         terms = [item.detach().clone() for item in inputs]
@@ -248,8 +235,8 @@ class TorchNoise(TorchDispatchMode):
         if self.recorded is not None and place < len(self.recorded):
             self._repeat(func, answer, terms, self.recorded[place])
         self.coins.append((terms, answer.detach().clone()))
-        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)}
-        is_wide = int(named.get("high", _FEWEST_SEEDS)) - int(named.get("low", 0)) >= _FEWEST_SEEDS
+        by_name = named(func, args, kwargs)
+        is_wide = int(by_name.get("high", _FEWEST_SEEDS)) - int(by_name.get("low", 0)) >= _FEWEST_SEEDS
         if "randint" in func._schema.name and is_wide:  # loaders of batches draw seeds by random_, which nothing may use
             keep_seeds(self.recording, answer.flatten()[:_MOST_SEEDS].tolist())
         elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS and is_wide:
@@ -257,12 +244,12 @@ class TorchNoise(TorchDispatchMode):
         elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
             self._few_seeds.update(answer.flatten().tolist())
         if self._key(answer) in self._shadows:
-            self.attach(answer, lift(self.recording, _numbers(answer)))
+            self.attach(answer, lift(self.recording, numbers_of(answer)))
         return answer
 
     def _repeat(self, func: Any, answer: Tensor, terms: list[Tensor], recorded: Coins) -> None:
         before, coins = recorded
-        if len(before) != len(terms) or not all(_agree(first, second) for first, second in zip(before, terms, strict=True)):
+        if len(before) != len(terms) or not all(agree(first, second) for first, second in zip(before, terms, strict=True)):
             self.recording.gaps.append(f"{func._schema.name} with probabilities that depend on the data")
         elif coins.shape == answer.shape:
             answer.copy_(coins)
@@ -279,7 +266,7 @@ class TorchNoise(TorchDispatchMode):
         shadow = self._shadows.get(self._key(item))
         if shadow is None:
             return None
-        form = _part(shadow.flat, item)
+        form = part_of(shadow.flat, item)
         return form if form.weight.any() else None
 
     def attach(self, item: Tensor, form: NoisyArray) -> None:
@@ -289,27 +276,24 @@ class TorchNoise(TorchDispatchMode):
         key, size = self._key(item), item.untyped_storage().nbytes() // item.element_size()
         if form.shape != tuple(item.shape):
             form = form._gather(np.broadcast_to, tuple(item.shape))
-        if _covers(item, size):
+        if covers(item, size):
             if form.weight.any():
                 self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), form.ravel())
             else:
                 self._shadows.pop(key, None)
             return
         if key not in self._shadows:
-            whole = _numbers(torch.as_strided(item.detach(), (size,), (1,), 0))
+            whole = numbers_of(torch.as_strided(item.detach(), (size,), (1,), 0))
             self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), lift(self.recording, whole))
-        self._shadows[key].flat[_places(item, size)] = form
+        self._shadows[key].flat[places_of(item, size)] = form
 
     def release(self, item: Tensor) -> None:
         """Record that a tensor's numbers are read; in a replay, write the recorded ones into it."""
         form = self.noise(item)
         if form is None:
             return
-        rows = form.rows
-        noisy = np.any(rows.weight != 0, axis=-1)
-        parts = NoiseRows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
-        numbers = _numbers(item).ravel()
-        numbers[noisy] = self.recording.release(NUMBER, parts, numbers[noisy])
+        noisy, numbers = form.rows.noisy, numbers_of(item).ravel()
+        numbers[noisy] = self.recording.release(NUMBER, form.rows.take(noisy), numbers[noisy])
         with _disable_current_modes(), torch.no_grad():
             item.detach().copy_(torch.from_numpy(numbers.reshape(form.shape)))
         self.attach(item, lift(self.recording, numbers.reshape(form.shape)))
@@ -386,57 +370,6 @@ def follow(recording: Recording) -> Iterator[TorchNoise]:
         reads = _RawReads(mode)
         with mode, reads, _families(mode), mock.patch.object(torch, "from_numpy", reads.take_over_array):
             yield mode
-
-
-def _agree(first: Tensor, second: Tensor) -> bool:
-    """True if the terms of a draw are equal, for the records that both have."""
-    if first.ndim == 0 or second.ndim == 0 or first.shape[1:] != second.shape[1:]:
-        return first.shape == second.shape and torch.equal(first, second)
-    rows = min(len(first), len(second))
-    return torch.equal(first[:rows], second[:rows])
-
-
-def _tensors(item: Any) -> Iterator[Tensor]:
-    if isinstance(item, Tensor):
-        yield item
-    elif isinstance(item, list | tuple):
-        for part in item:
-            yield from _tensors(part)
-    elif isinstance(item, dict):
-        yield from _tensors(list(item.values()))
-
-
-def _targets(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    arguments = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
-    places = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    return list(_tensors([arguments[name] for name in places if name in arguments]))
-
-
-def _numbers(item: Tensor) -> Any:
-    """Return a tensor's numbers as a separate array, without a release."""
-    if item.dtype.is_floating_point:
-        return np.array(item.detach().to("cpu", torch.float64).numpy())
-    return np.array(item.detach().cpu().numpy())
-
-
-def _covers(item: Tensor, size: int) -> bool:
-    return item.is_contiguous() and item.storage_offset() == 0 and item.numel() == size
-
-
-def _places(item: Tensor, size: int) -> Any:
-    return torch.as_strided(torch.arange(size), item.size(), item.stride(), item.storage_offset()).numpy()
-
-
-def _part(flat: NoisyArray, item: Tensor) -> NoisyArray:
-    if _covers(item, flat.size):
-        return NoisyArray(
-            flat.recording,
-            flat.value.reshape(item.shape),
-            flat.index.reshape(*item.shape, -1),
-            flat.weight.reshape(*item.shape, -1),
-        )
-    places = _places(item, flat.size)
-    return NoisyArray(flat.recording, flat.value[places], flat.index[places], flat.weight[places])
 
 
 __all__ = ["TorchNoise", "follow", "operations"]

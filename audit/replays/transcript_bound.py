@@ -102,9 +102,7 @@ def loss(program: Program, pair: tuple[Any, Any], seed: int) -> float:
 
 def _part_loss(part: TranscriptPart) -> float:
     if set(part.kinds) == {NUMBER}:
-        first, second = (
-            _log_density(part, *side) for side in ((part.first, part.first_weights), (part.second, part.second_weights))
-        )
+        first, second = (_log_density(part, *side) for side in part.sides)
         return math.inf if second == -math.inf else first - second
     logs = log_outcome(part)
     if logs is None:

@@ -1,13 +1,15 @@
 """The rows of two transcripts beside each other, cut into parts that share no draw."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from audit.replays.derived import dependent, name_law
-from audit.replays.recording import EVENT, NUMBER, SELECTION, Array, Recording, ReleaseEntry
+from audit.replays.gaussian_loss import stack_rows
+from audit.replays.recording import EVENT, NUMBER, SELECTION, Array, Integers, NoiseRows, Recording
 from audit.stats import unit_laws
 
 
@@ -32,37 +34,34 @@ class TranscriptPart:
     laws: tuple[str, ...]
     kinds: tuple[str, ...]
     outputs: Array
-    releases: NDArray[np.int64]
+    releases: Integers
     sites: tuple[str, ...]
+
+    @property
+    def sides(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """Values and weights on the data and on the neighbour."""
+        return (self.first, self.first_weights), (self.second, self.second_weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Side:
-    """All rows of one run, the draws that they use numbered 0, 1, ... in order of drawing."""
+    """All rows of one run: their entries by row and draw, the draws numbered 0, 1, ... in order of drawing."""
 
     value: Array
-    entries: list[dict[int, float]]
+    rows: Integers
+    draws: Integers
+    weights: Array
     laws: list[str]
 
 
-def _side(recording: Recording, releases: Sequence[ReleaseEntry]) -> _Side:
-    entries: list[dict[int, float]] = []
-    laws: dict[int, tuple[str, float]] = {}
-    for release in releases:
-        for names, weights in zip(release.rows.index.tolist(), release.rows.weight.tolist(), strict=True):
-            row: dict[int, float] = {}
-            for name, weight in zip(names, weights, strict=True):
-                if weight:
-                    if name not in laws:
-                        laws[name] = _law(recording, name)
-                    row[name] = row.get(name, 0.0) + weight * laws[name][1]
-            entries.append(row)
-    order = {name: i for i, name in enumerate(sorted(laws))}
-    return _Side(
-        value=np.concatenate([release.rows.value for release in releases] or [np.zeros(0)]),
-        entries=[{order[name]: weight for name, weight in row.items()} for row in entries],
-        laws=[laws[name][0] for name in sorted(laws)],
-    )
+def _side(recording: Recording, parts: Sequence[NoiseRows]) -> _Side:
+    stacked = stack_rows(parts)
+    rows, columns = np.nonzero(stacked.weight)
+    names, draws = np.unique(stacked.index[rows, columns], return_inverse=True)
+    laws = [_law(recording, name) for name in names.tolist()]
+    scales = np.array([scale for _, scale in laws])
+    weights = stacked.weight[rows, columns] * scales[draws]
+    return _Side(value=stacked.value, rows=rows, draws=draws, weights=weights, laws=[law for law, _ in laws])
 
 
 def _law(recording: Recording, draw: int) -> tuple[str, float]:
@@ -73,75 +72,64 @@ def _law(recording: Recording, draw: int) -> tuple[str, float]:
 def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[TranscriptPart] | str:
     """Return the parts of the subset releases, or what makes the draws of both runs incomparable."""
     names = [i for i in subset if first.releases[i].kind in (NUMBER, EVENT, SELECTION)]
-    releases = [first.releases[i] for i in names]
-    for run in (first, second):
-        released = [run.releases[i].rows for i in names]
+    runs = [(run, [run.releases[i].rows for i in names]) for run in (first, second)]
+    for run, released in runs:
         if dependent(run, sorted({i for part in released for i in part.index[part.weight != 0].tolist()})):
             return "the noise is made of draws that other noise is made of as well"
-    sides = [_side(run, [run.releases[i] for i in names]) for run in (first, second)]
+    sides = [_side(run, released) for run, released in runs]
     is_aligned = sides[0].laws == sides[1].laws
     if not is_aligned and set(sides[0].laws) | set(sides[1].laws) != {"normal"}:
         return f"the noise of both runs is made of other draws: {len(sides[0].laws)} and {len(sides[1].laws)}"
-    owners = np.concatenate(
-        [np.full(len(release.rows.value), i) for release, i in zip(releases, names, strict=True)]
-        or [np.zeros(0, dtype=np.int64)]
-    )
-    kinds = [release.kind for release in releases for _ in release.rows.value]
-    outputs = np.concatenate(
-        [np.broadcast_to(np.asarray(release.output, dtype=np.float64), release.rows.value.shape) for release in releases]
-        or [np.zeros(0)]
-    )
+    releases = [first.releases[i] for i in names]
+    shapes = [release.rows.value.shape for release in releases]
+    owners = np.repeat(np.array(names, dtype=np.int64), [shape[0] for shape in shapes])
+    kinds = [release.kind for release, shape in zip(releases, shapes, strict=True) for _ in range(shape[0])]
+    outputs = [np.broadcast_to(np.float64(release.output), shape) for release, shape in zip(releases, shapes, strict=True)]
+    numbers = np.concatenate([np.zeros(0), *outputs])
     parts = []
-    for rows in _components(sides, owners, kinds, is_aligned):
-        used = [
-            sorted({draw for i in rows for side in group for draw in side.entries[i]})
-            for group in ((sides,) * 2 if is_aligned else ((sides[0],), (sides[1],)))
-        ]
-        dense = []
-        for side, draws in zip(sides, used, strict=True):
-            column = {draw: j for j, draw in enumerate(draws)}
-            table = np.zeros((len(rows), len(draws)))
-            for i, row in enumerate(rows):
-                for draw, weight in side.entries[row].items():
-                    table[i, column[draw]] = weight
-            dense.append(table)
+    for rows, entries in _components(sides, owners, kinds, is_aligned):
+        used = [np.unique(side.draws[places]) for side, places in zip(sides, entries, strict=True)]
+        used = [np.union1d(*used)] * 2 if is_aligned else used
+        dense = [np.zeros((len(rows), len(draws))) for draws in used]
+        for side, places, draws, table in zip(sides, entries, used, dense, strict=True):
+            cells = np.searchsorted(rows, side.rows[places]), np.searchsorted(draws, side.draws[places])
+            np.add.at(table, cells, side.weights[places])
         parts.append(
             TranscriptPart(
                 first=sides[0].value[rows],
                 second=sides[1].value[rows],
                 first_weights=dense[0],
                 second_weights=dense[1],
-                laws=tuple(sides[0].laws[draw] for draw in used[0]),
-                kinds=tuple(kinds[i] for i in rows),
-                outputs=outputs[rows],
-                releases=owners[rows].astype(np.int64),
-                sites=tuple(first.releases[int(owners[i])].site for i in rows),
+                laws=tuple(sides[0].laws[draw] for draw in used[0].tolist()),
+                kinds=tuple(kinds[i] for i in rows.tolist()),
+                outputs=numbers[rows],
+                releases=owners[rows],
+                sites=tuple(first.releases[i].site for i in owners[rows].tolist()),
             )
         )
     return [_pair_draws(part) for part in parts]
 
 
-def _components(sides: list[_Side], owners: Array, kinds: list[str], is_aligned: bool) -> list[list[int]]:
-    """Return groups of rows, ascending, that are joined by a draw on either side, or by one selection."""
-    parent: dict[object, object] = {}
+def _components(
+    sides: list[_Side], owners: Integers, kinds: list[str], is_aligned: bool
+) -> Iterator[tuple[Integers, list[Integers]]]:
+    """Yield groups of rows, ascending, that are joined by a draw on either side or by one selection, and their entries."""
+    count, shift = len(kinds), 0 if is_aligned else len(sides[0].laws)
+    selected = np.flatnonzero(np.array(kinds, dtype=object) == SELECTION)
+    columns = [sides[0].draws, sides[1].draws + shift, owners[selected] + shift + len(sides[1].laws)]
+    rows, nodes = np.concatenate([sides[0].rows, sides[1].rows, selected]), count + np.concatenate(columns)
+    size = int(nodes.max(initial=count - 1)) + 1
+    labels = connected_components(coo_array((np.ones(len(rows)), (rows, nodes)), shape=(size, size)), directed=False)[1][:count]
+    names, starts, labels = np.unique(labels, return_index=True, return_inverse=True)
+    groups = [_by_label(part, len(names)) for part in (labels, *(labels[side.rows] for side in sides))]
+    for name in np.argsort(starts).tolist():
+        yield groups[0][name], [group[name] for group in groups[1:]]
 
-    def root(node: object) -> object:
-        while parent.setdefault(node, node) != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
 
-    for i in range(len(kinds)):
-        root(("row", i))
-        for s, side in enumerate(sides):
-            for draw in side.entries[i]:
-                parent[root(("draw", draw if is_aligned else (s, draw)))] = root(("row", i))
-        if kinds[i] == SELECTION:
-            parent[root(("release", int(owners[i])))] = root(("row", i))
-    groups: dict[object, list[int]] = {}
-    for i in range(len(kinds)):
-        groups.setdefault(root(("row", i)), []).append(i)
-    return list(groups.values())
+def _by_label(labels: Integers, count: int) -> list[Integers]:
+    """Return the places of each label from 0 on, ascending."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1])
 
 
 def _pair_draws(part: TranscriptPart) -> TranscriptPart:
@@ -162,7 +150,5 @@ def _pair_draws(part: TranscriptPart) -> TranscriptPart:
     if not partners:
         return part
     keep = [i for i in range(len(laws)) if i not in partners]
-    return TranscriptPart(
-        first=part.first, second=part.second, first_weights=tables[0][:, keep], second_weights=tables[1][:, keep],
-        laws=tuple(laws[i] for i in keep), kinds=part.kinds, outputs=part.outputs, releases=part.releases, sites=part.sites,
-    )  # fmt: skip
+    kept = {name: table[:, keep] for name, table in zip(("first_weights", "second_weights"), tables, strict=True)}
+    return replace(part, laws=tuple(laws[i] for i in keep), **kept)

@@ -15,7 +15,8 @@ import audit
 from audit.__main__ import main
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.replays.neighbours import PairPool, RecordList, make_pairs, shrink
+from audit.replays.neighbours import PairPool, make_pairs, shrink
+from audit.replays.records import RecordList
 
 ARRAY = np.array([1.0, 4.0, 9.0, 2.0, 5.0])
 FRAME = pd.DataFrame({"user": ["a", "b", "a", "c"], "value": [1.0, 2.0, 3.0, 4.0]})

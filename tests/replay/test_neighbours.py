@@ -14,9 +14,11 @@ import torch
 
 import audit
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
 from audit.replays.check import ReplayVerdict
-from audit.replays.neighbours import PairPool, RecordList, make_pairs, shrink
+from audit.replays.neighbours import PairPool, make_pairs, shrink
 from audit.replays.recording import Recording
+from audit.replays.records import RecordList, numbers_in
 from tests.replay.corpus import clip
 
 NUMBERS = np.array([0.9, 2.4, 8.0, 5.8, 0.9, 4.3])
@@ -54,15 +56,23 @@ def _items(data: Any) -> list[str]:
 def _are_neighbours(first: Any, second: Any, adjacency: Adjacency) -> bool:
     """True if one record is more or less, or one is another, all others in their places or under their keys."""
     long, short = sorted((_items(first), _items(second)), key=len, reverse=True)
-    if adjacency is Adjacency.REPLACE_ONE:
+    if adjacency is not Adjacency.ADD_REMOVE:
         keyed = not isinstance(first, dict) or list(first) == list(second)
-        return keyed and len(long) == len(short) and sum(a != b for a, b in zip(long, short, strict=True)) <= 1
+        places = [i for i, (a, b) in enumerate(zip(_items(first), _items(second), strict=True)) if a != b]
+        last = -1 if isinstance(first, tuple) else None  # a label stays one of the data
+        numbers = [x for i in places for x in numbers_in(RecordList(second).get(i))[:last]]
+        become_zero = adjacency is Adjacency.REPLACE_ONE or not any(numbers)
+        return keyed and len(places) <= 1 and become_zero
     return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_every_pair_differs_in_one_record(kind: str, adjacency: Adjacency) -> None:
+    if adjacency is Adjacency.ZERO_OUT and isinstance(KINDS[kind], str):
+        with pytest.raises(ConfigError, match="no number that could become 0"):
+            make_pairs(KINDS[kind], adjacency)
+        return
     pairs = [pair[1:] for pair in make_pairs(KINDS[kind], adjacency)]
     pool, best = PairPool(KINDS[kind], adjacency, (0.0, 10.0), [7.25, 300, 16**400, "two\nlines", ""]), None
     stream = np.random.default_rng(0)

@@ -99,6 +99,29 @@ def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> Non
     assert failures == set() if frozen else failures & {"noise.variance", "noise.missing"}
 
 
+@dataclass(frozen=True, eq=False)
+class NoiseBySize(DpSgdStep):
+    """Batches of 29 records have less noise in a tensor if `share` is below 1, or noise of one draw if it is 0."""
+
+    share: float = 1.0
+
+    def noise(self, params: Any, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator) -> Any:
+        noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
+        if count == 29:
+            bias = noise["head.bias"]
+            noise["head.bias"] = bias * self.share if self.share else bias[:1].repeat(len(bias))
+        return noise
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+def test_noise_that_a_replay_follows_is_sampled_only_if_it_is_not_as_claimed(share: float) -> None:
+    step = FunctionStep(function=NoiseBySize(share=share), params=small_parameters())
+    claimed = Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0)
+    bench = StepUnderTest(step=step, sample=sample(), claimed=claimed, followed=step)
+    failures = {finding.check for finding in NoiseLaw().run(bench) if finding.status is not PropertyStatus.PASSED}
+    assert bool(failures) == (share < 1) and (bench.calls < 40) == (share == 1)
+
+
 class FalteringClip(DpSgdStep):
     """Gradients above 1e4 clip norms are taken for errors of the machine, and not clipped."""
 

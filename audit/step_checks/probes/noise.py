@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from audit.stats import noise_tests, whitening
 from audit.step_checks.batches import Batch
 from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, note, pass_finding
+from audit.step_checks.followed_noise import has_claimed_noise
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import Setting
 
@@ -18,6 +19,7 @@ BUDGET = 1e-7  # the chance that all tests of a correct step together accuse it,
 NUMBERS, LAW_NUMBERS = 320, 20_000
 ABSENT = 1e-3  # share of the claimed deviation below which noise is missing
 LEAST_CALLS, MOST_CALLS, MOST_ROWS = 8, 400, 4096
+RESOLVED = 2000  # numbers that show on which grid noise lies that is followed
 LONGEST_BATCH = 16
 COARSEST = 2.0**-8  # relative rounding of bfloat16 numbers that were rounded twice, as noise and as a sum with it
 FINEST = 2.0**-21  # spacing of normal numbers in single precision, as generators draw them
@@ -78,6 +80,8 @@ class NoiseLaw:
         """Return the findings on the noise; gaps if the claim has none or the step is random alone."""
         if bench.claimed.noise_multiplier == 0:
             return [gap("noise.variance", "no noise is claimed (noise multiplier 0): the step has no guarantee of privacy")]
+        if findings := _followed(bench):
+            return findings
         samples = _samples(bench)
         endless = next((sample for sample in samples if not np.isfinite(sample.joint).all()), None)
         if endless is not None:
@@ -101,8 +105,23 @@ class NoiseLaw:
         return [*findings, _resolution(bench, (samples_alike or samples)[0])]
 
 
-def _samples(bench: StepUnderTest) -> list[Sample]:
-    """Return the longest sample first, then one of each batch at the claimed setting, then others of sigma and C."""
+def _followed(bench: StepUnderTest) -> list[Finding]:
+    """Return the findings on noise that a replay follows and that is as claimed; none if the noise is to be sampled."""
+    plan = _plan(bench) if bench.followed is bench.step else []
+    if not plan or not has_claimed_noise(bench.step, [(bench.of_size(count), setting) for setting, count, _ in plan]):
+        return []
+    sizes = ", ".join(str(count) for count in bench.batch_sizes)
+    texts = {
+        "noise.variance": f"Followed exactly, each number has noise of deviation sigma C, in batches of {sizes}",
+        "noise.repeats": "Followed exactly, each number has a draw of its own, in every call",
+        "noise.law": "Followed exactly, the noise is normal",
+    }
+    sample = _sample(bench, *plan[0][:2], max(LEAST_CALLS, min(64, math.ceil(RESOLVED / bench.size))), 1000)
+    return [*(pass_finding(check, text, 1.0, 1.0) for check, text in texts.items()), _resolution(bench, sample)]
+
+
+def _plan(bench: StepUnderTest) -> list[tuple[Setting, int, int]]:
+    """Return settings, sizes of batches and numbers of calls: the longest sample, each size as claimed, other sigma and C."""
     clean = bench.adjusts("noise_multiplier") and not bench.random
     sizes = bench.batch_sizes
     longest = min(LONGEST_BATCH, sizes[len(sizes) // 2]) if clean or bench.empty_error else 0
@@ -118,7 +137,14 @@ def _samples(bench: StepUnderTest) -> list[Sample]:
         plan.append((bench.at(noise=2 * sigma), min(1, sizes[-1]), calls))
     if bench.adjusts("noise_multiplier") or bench.adjusts("clip_norm"):
         plan.append((bench.at(noise=sigma / 2, clip=3 * clip), min(1, sizes[-1]), calls))
-    samples = [_sample(bench, setting, count, calls, 1000 * (1 + at)) for at, (setting, count, calls) in enumerate(plan)]
+    return plan
+
+
+def _samples(bench: StepUnderTest) -> list[Sample]:
+    """Return the noise of each call that is planned, of coordinates that are released."""
+    samples = [
+        _sample(bench, setting, count, calls, 1000 * (1 + at)) for at, (setting, count, calls) in enumerate(_plan(bench))
+    ]
     masks = _release_masks(bench, samples[0].noise)
     return [replace(sample, noise=_only(sample.noise, masks)) for sample in samples]
 
