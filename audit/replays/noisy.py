@@ -122,41 +122,17 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self.release().reshape(()) if self.size == 1 else self.release())
 
-    def __int__(self) -> int:
-        return int(float(self))
-
     def __index__(self) -> int:
         raise TypeError("a noisy number is no index")
 
     def __bool__(self) -> bool:
         return bool(self != 0) if self.size == 1 else bool(self.release())
 
-    def __complex__(self) -> complex:
-        return complex(float(self))
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(float(self), digits)
-
-    def __floor__(self) -> int:
-        return int(np.floor(float(self)))
-
-    def __ceil__(self) -> int:
-        return int(np.ceil(float(self)))
-
-    def __trunc__(self) -> int:
-        return int(float(self))
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(float(self))
-
     def __repr__(self) -> str:
         return repr(self.release()) if self.ndim else repr(np.float64(float(self)))
 
     def __str__(self) -> str:
         return str(self.release()) if self.ndim else str(float(self))
-
-    def __format__(self, spec: str) -> str:
-        return format(float(self), spec)
 
     def __reduce__(self) -> Any:
         return (np.asarray, (self.release(),)) if self.ndim else (np.float64, (float(self),))
@@ -192,10 +168,6 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Overwrite all entries."""
         self[...] = item
 
-    def is_integer(self) -> bool:
-        """Return as a float does."""
-        return float(self).is_integer()
-
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return OPERATIONS["ufunc"](self.recording, ufunc, method, inputs, kwargs)
 
@@ -212,6 +184,14 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         if hasattr(np.ndarray, name):
             return getattr(self.release(), name)
         raise AttributeError(f"'float' object has no attribute '{name}'")
+
+
+def _of_float(name: str) -> Any:
+    return lambda self, *args: getattr(float(self), name)(*args)
+
+
+for _name in ("__int__", "__trunc__", "__floor__", "__ceil__", "__round__", "__hash__", "__format__", "is_integer"):
+    setattr(NoisyArray, _name, _of_float(_name))
 
 
 def _in_place(ufunc: np.ufunc) -> Any:

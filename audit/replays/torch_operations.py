@@ -28,62 +28,45 @@ def _is_tensor(item: Any) -> bool:
     return isinstance(item, NoisyArray)
 
 
-def _factor(*items: Any) -> bool:
+def _rule(function: Callable[[Arguments], Any], linear: str, plain: str = "") -> Callable[[Arguments], Any]:
+    """Return a rule that holds if all these arguments are known, and the plain ones hold no noise."""
+
+    def rule(a: Arguments) -> Any:
+        is_known = all(a[key] is not None for key in (*linear.split(), *plain.split()))
+        return function(a) if is_known and not any(_is_tensor(a[key]) for key in plain.split()) else None
+
+    return rule
+
+
+def _of_noise(function: Callable[[Arguments], Any], plain: str = "") -> Callable[[Arguments], Any]:
+    """Return a rule that holds if the first argument is noisy, and the plain ones are known and hold no noise."""
+    rule = _rule(function, "self", plain)
+    return lambda a: rule(a) if _is_tensor(a["self"]) else None
+
+
+def _is_product(*items: Any) -> bool:
     """True if exactly one of the factors is noisy, and none is lost."""
     return sum(map(_is_tensor, items)) == 1 and all(item is not None for item in items)
 
 
-def _add(a: Arguments, sign: float = 1.0) -> Any:
-    if a["self"] is None or a["other"] is None:
+def _times(item: Any, factor: Any) -> Any:
+    return item if factor == 1 else item * float(factor)
+
+
+def _added_product(a: Arguments) -> Any:
+    if _is_tensor(a["tensor1"]) and _is_tensor(a["tensor2"]):
         return None
-    alpha = a.get("alpha", 1)
-    summand = a["other"] if alpha == 1 else a["other"] * float(alpha)
-    return a["self"] + summand if sign > 0 else a["self"] - summand
-
-
-def _mul(a: Arguments) -> Any:
-    return a["self"] * a["other"] if _factor(a["self"], a["other"]) else None
-
-
-def _div(a: Arguments) -> Any:
-    if a.get("rounding_mode") is not None or not _is_tensor(a["self"]) or _is_tensor(a["other"]) or a["other"] is None:
-        return None
-    return a["self"] / a["other"]
+    return a["self"] + a["tensor1"] * a["tensor2"] * float(a.get("value", 1))
 
 
 def _lerp(a: Arguments) -> Any:
-    weight = a["weight"]
-    if _is_tensor(weight) or any(a[key] is None for key in ("self", "end", "weight")):
-        return None
-    return a["self"] * (1.0 - weight) + a["end"] * weight if _is_tensor(a["self"]) or _is_tensor(a["end"]) else None
-
-
-def _addcmul(a: Arguments) -> Any:
-    first, second = a["tensor1"], a["tensor2"]
-    if (_is_tensor(first) and _is_tensor(second)) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
-        return None
-    return a["self"] + first * second * float(a.get("value", 1))
-
-
-def _addcdiv(a: Arguments) -> Any:
-    if _is_tensor(a["tensor2"]) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
-        return None
-    return a["self"] + a["tensor1"] / a["tensor2"] * float(a.get("value", 1))
-
-
-def _keep(a: Arguments) -> Any:
-    return a["self"]
+    is_noisy = _is_tensor(a["self"]) or _is_tensor(a["end"])
+    return a["self"] * (1.0 - a["weight"]) + a["end"] * a["weight"] if is_noisy else None
 
 
 def _to_copy(a: Arguments) -> Any:
     dtype = a.get("dtype")
     return a["self"] if dtype is None or dtype.is_floating_point else None
-
-
-def _overwrite(a: Arguments) -> Any:
-    """Return what is copied; the target's own noise goes."""
-    source = a["src"]
-    return source if _is_tensor(source) else None
 
 
 def _reduce(a: Arguments, mean: bool = False) -> Any:
@@ -97,16 +80,12 @@ def _reduce(a: Arguments, mean: bool = False) -> Any:
 
 def _matmul(first: Any, second: Any) -> Any:
     """Return a product with noise alone; numbers that are data and noise are released before it, which only reveals more."""
-    if not _factor(first, second):
+    if not _is_product(first, second):
         return None
     noisy = first if _is_tensor(first) else second
     if noisy.value.any() or noisy.size * first.shape[0] > _LARGEST_SUM:
         return None
     return np.matmul(first, second)
-
-
-def _rearrange(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    return lambda a: function(a) if _is_tensor(a["self"]) else None
 
 
 def _index(a: Arguments) -> Any:
@@ -129,18 +108,6 @@ def _put(a: Arguments) -> Any:
     return new
 
 
-def _choose(a: Arguments) -> Any:
-    if _is_tensor(a["condition"]) or any(a[key] is None for key in ("condition", "self", "other")):
-        return None
-    return np.where(a["condition"].astype(bool), a["self"], a["other"])
-
-
-def _masked_fill(a: Arguments) -> Any:
-    if _is_tensor(a["mask"]) or not _is_tensor(a["self"]) or _is_tensor(a["value"]):
-        return None
-    return np.where(a["mask"].astype(bool), a["value"], a["self"])
-
-
 def _join(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
     def join(a: Arguments) -> Any:
         parts = [part for part in a["tensors"] if part is None or function is np.stack or part.shape != (0,)]
@@ -156,23 +123,23 @@ def _roll(a: Arguments) -> Any:
 
 
 LINEAR: dict[str, Callable[[Arguments], Any]] = {
-    "add": _add,
-    "sub": lambda a: _add(a, -1.0),
-    "rsub": lambda a: None if a["other"] is None or a["self"] is None else a["other"] - a["self"] * float(a.get("alpha", 1)),
-    "mul": _mul,
-    "div": _div,
-    "neg": lambda a: None if a["self"] is None else -a["self"],
-    "positive": _keep,
-    "clone": _keep,
-    "contiguous": _keep,
+    "add": _rule(lambda a: a["self"] + _times(a["other"], a.get("alpha", 1)), "self other"),
+    "sub": _rule(lambda a: a["self"] - _times(a["other"], a.get("alpha", 1)), "self other"),
+    "rsub": _rule(lambda a: a["other"] - a["self"] * float(a.get("alpha", 1)), "self other"),
+    "mul": lambda a: a["self"] * a["other"] if _is_product(a["self"], a["other"]) else None,
+    "div": _of_noise(lambda a: a["self"] / a["other"] if a.get("rounding_mode") is None else None, "other"),
+    "neg": _rule(lambda a: -a["self"], "self"),
+    "positive": lambda a: a["self"],
+    "clone": lambda a: a["self"],
+    "contiguous": lambda a: a["self"],
     "_to_copy": _to_copy,
-    "copy": _overwrite,
-    "lerp": _lerp,
-    "addcmul": _addcmul,
-    "addcdiv": _addcdiv,
+    "copy": lambda a: a["src"] if _is_tensor(a["src"]) else None,  # the target's own noise goes
+    "lerp": _rule(_lerp, "self end", "weight"),
+    "addcmul": _rule(_added_product, "self tensor1 tensor2"),
+    "addcdiv": _rule(lambda a: a["self"] + a["tensor1"] / a["tensor2"] * float(a.get("value", 1)), "self tensor1", "tensor2"),
     "sum": _reduce,
     "mean": lambda a: _reduce(a, mean=True),
-    "cumsum": lambda a: np.cumsum(a["self"], axis=a["dim"]) if _is_tensor(a["self"]) else None,
+    "cumsum": _of_noise(lambda a: np.cumsum(a["self"], axis=a["dim"])),
     "mm": lambda a: _matmul(a["self"], a["mat2"]),
     "bmm": lambda a: _matmul(a["self"], a["mat2"]),
     "mv": lambda a: _matmul(a["self"], a["vec"]),
@@ -181,19 +148,13 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "stack": _join(np.stack),
     "index": _index,
     "index_put": _put,
-    "index_select": lambda a: (
-        np.take(a["self"], a["index"], axis=a["dim"]) if _is_tensor(a["self"]) and not _is_tensor(a["index"]) else None
-    ),
-    "roll": _rearrange(_roll),
-    "flip": _rearrange(lambda a: np.flip(a["self"], axis=tuple(a["dims"]))),
-    "repeat": _rearrange(lambda a: np.tile(a["self"], tuple(a["repeats"]))),
-    "where": _choose,
-    "masked_fill": _masked_fill,
+    "index_select": _of_noise(lambda a: np.take(a["self"], a["index"], axis=a["dim"]), "index"),
+    "roll": _of_noise(_roll),
+    "flip": _of_noise(lambda a: np.flip(a["self"], axis=tuple(a["dims"]))),
+    "repeat": _of_noise(lambda a: np.tile(a["self"], tuple(a["repeats"]))),
+    "where": _rule(lambda a: np.where(a["condition"].astype(bool), a["self"], a["other"]), "self other", "condition"),
+    "masked_fill": _of_noise(lambda a: np.where(a["mask"].astype(bool), a["value"], a["self"]), "mask value"),
 }
-
-
-def _compare(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    return lambda a: None if a["self"] is None or a["other"] is None else function(a["self"], a["other"])
 
 
 def _largest(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
@@ -205,11 +166,12 @@ def _largest(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
     return choose
 
 
+_COMPARISONS = {"gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
 SELECTIONS: dict[str, Callable[[Arguments], Any]] = {
-    "gt": _compare(np.greater),
-    "ge": _compare(np.greater_equal),
-    "lt": _compare(np.less),
-    "le": _compare(np.less_equal),
+    **{
+        name: _rule(lambda a, function=function: function(a["self"], a["other"]), "self other")  # type: ignore[misc]
+        for name, function in _COMPARISONS.items()
+    },
     "argmax": _largest(np.argmax),
     "argmin": _largest(np.argmin),
 }
