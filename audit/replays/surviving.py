@@ -74,7 +74,9 @@ def leaves(value: Any, path: str = "", depth: int = 0, ancestors: frozenset[int]
     way."""
     if isinstance(value, NoisyArray):
         value = value.release() if value.ndim else np.float64(value.release())
-    if isinstance(value, bool | int | str | bytes | np.bool_ | np.integer | type(None)):
+    if isinstance(value, np.bool_):
+        value = bool(value)
+    if isinstance(value, bool | int | str | bytes | np.integer | type(None)):
         yield path, (type(value).__name__ if isinstance(value, bool | str | bytes | type(None)) else "int", str(value))
     elif isinstance(value, float | np.floating):
         yield path, float(value)

@@ -85,6 +85,7 @@ def test_selections_cost_their_own_law_and_not_their_composition() -> None:
     [
         lambda d, rng: clip(d).sum() + rng.laplace(0, 5),
         lambda d, rng: (np.sum(d > 5) + rng.laplace(0, 1), len(d)),
+        lambda d, rng: (np.sum(d > 5) + rng.laplace(0, 1), np.bool_(len(d) > 3)),
         lambda d, rng: [float(np.sum(d == c)) + rng.laplace() for c in np.unique(d)],
         noise_beside_its_sum,
         lambda d, rng: [len(d) + rng.laplace(), len(d) + rng.laplace()],
