@@ -150,5 +150,5 @@ def _pair_draws(part: TranscriptPart) -> TranscriptPart:
     if not partners:
         return part
     keep = [i for i in range(len(laws)) if i not in partners]
-    kept = {name: table[:, keep] for name, table in zip(("first_weights", "second_weights"), tables, strict=True)}
-    return replace(part, laws=tuple(laws[i] for i in keep), **kept)
+    first, second = (table[:, keep] for table in tables)
+    return replace(part, first_weights=first, second_weights=second, laws=tuple(laws[i] for i in keep))
