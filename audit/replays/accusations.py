@@ -210,10 +210,8 @@ def _ends(atom: float) -> str:
 
 
 def _common(constant: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
-    known = constant.keys() & table.keys()
-    return {
-        path: table[path] if path in known and is_same(constant[path], table[path]) else _VARIES for path in constant | table
-    }
+    paths = [path for path in constant.keys() & table.keys() if is_same(constant[path], table[path])]
+    return dict.fromkeys(constant | table, _VARIES) | {path: table[path] for path in paths}
 
 
 _VARIES = object()

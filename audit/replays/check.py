@@ -98,9 +98,9 @@ def _check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, nam
     if bound is not None and bound <= claim.epsilon * (1 + 1e-6) + 1e-9:
         result = _result(name, pair, attempts[0], claim, ReplayVerdict.PROVED)
         return replace(result, loss=bound, exact=False)
-    accusation, accused = _accuse(program, attempts, claim)
+    accusation, against = _accuse(program, attempts, claim)
     if accusation is not None:
-        return _refutation(name, pair, accused, claim, accusation)
+        return _refutation(name, pair, against, claim, accusation)
     best = min(attempts, key=lambda attempt: attempt.size(claim))
     is_followed = program.is_followed(best.sides[0]) and not best.comparison.gaps
     is_followed = is_followed and not hides_randomness(program, best.sides[0], best.recording.schedule)

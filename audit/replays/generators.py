@@ -16,7 +16,7 @@ import numpy as np
 
 from audit.replays.noisy import NoisyArray, holds_noise, release_inside
 from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, active
-from audit.replays.seeds import MOST_OPTIONS, draw_seeds, note_seed, running, shape_of
+from audit.replays.seeds import MOST_OPTIONS, as_shape, draw_seeds, note_seed, running
 
 _OPAQUE = """permuted beta chisquare dirichlet f hypergeometric logseries multivariate_hypergeometric negative_binomial
     noncentral_chisquare noncentral_f pareto poisson power standard_t triangular vonmises wald weibull zipf bytes multinomial
@@ -28,7 +28,7 @@ _NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), 
 def draw(law: str, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Return `loc + scale * z` for new base draws of a law."""
     recording = running()
-    shape = shape_of(size, loc, scale)
+    shape = as_shape(size, loc, scale)
     sampler = {"uniform": "random", "exponential": "standard_exponential", "normal": "standard_normal"}.get(law)
     if law.startswith("geometric "):
         values = recording.entropy.geometric(-math.expm1(-float(law.partition(" ")[2])), shape).astype(np.float64)
@@ -61,7 +61,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     recording = running()
     items = np.arange(population) if np.ndim(population) == 0 and not holds_noise(population) else np.asarray(population)
     if p is None and items.shape == (2,) and items.dtype.kind in "if" and items[0] == -items[1] != 0:
-        shape = shape_of(size)
+        shape = as_shape(size)
         index = recording.draw("sign", recording.entropy.choice([-1.0, 1.0], shape))[..., None]
         return NoisyArray(recording, np.zeros(shape), index, np.full((*shape, 1), abs(float(items[1]))))
     if not len(items):
@@ -73,7 +73,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     )
     if size is None:
         return items[_choose(law)]
-    shape = shape_of(size)
+    shape = as_shape(size)
     if replace:
         return items[np.array([_choose(law) for _ in range(math.prod(shape))], dtype=np.int64).reshape(shape)]
     if (
@@ -87,7 +87,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     return items[np.array(places, dtype=np.int64).reshape(shape)]
 
 
-def _located(law: str) -> Any:
+def _with_location(law: str) -> Any:
     return lambda self, loc=0.0, scale=1.0, size=None: draw(law, size, loc, scale)
 
 
@@ -98,7 +98,7 @@ def _standard(law: str) -> Any:
 class _Sources:
     """Samplers that a Generator and a RandomState have under the same names."""
 
-    laplace, normal, gumbel, logistic = map(_located, ("laplace", "normal", "gumbel", "logistic"))
+    laplace, normal, gumbel, logistic = map(_with_location, ("laplace", "normal", "gumbel", "logistic"))
     standard_normal, random = map(_standard, ("normal", "uniform"))
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
@@ -122,7 +122,7 @@ class _Sources:
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, *options: Any, **keywords: Any) -> Any:
         values, vectors = np.linalg.eigh(np.asarray(cov, dtype=np.float64))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return draw("normal", (*(() if size is None else shape_of(size)), len(root))) @ root.T + mean
+        return draw("normal", (*(() if size is None else as_shape(size)), len(root))) @ root.T + mean
 
     def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False) -> Any:
         first, last = (0, low) if high is None else (low, high)
@@ -132,7 +132,7 @@ class _Sources:
         if count > MOST_OPTIONS:
             numbers = draw_seeds(int(first), count, size)
             return numbers.astype(dtype) if np.ndim(numbers) else numbers
-        shape = shape_of(size)
+        shape = as_shape(size)
         values = np.array([_choose(np.full(count, 1 / count)) for _ in range(math.prod(shape))], dtype=np.int64) + int(first)
         return values.reshape(shape).astype(dtype) if shape else int(values[0])
 
@@ -154,7 +154,7 @@ class _Sources:
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         if _is_plain(n, 1):
-            shares = np.broadcast_to(release_inside(p), shape_of(size, p)).astype(np.float64)
+            shares = np.broadcast_to(release_inside(p), as_shape(size, p)).astype(np.float64)
             coins = np.array([_choose([1 - share, share]) for share in shares.ravel().tolist()], dtype=np.int64)
             return coins.reshape(shares.shape) if shares.ndim else int(coins[0])
         return self._plain("binomial", n, p, size)
@@ -366,12 +366,12 @@ def _or_constant(name: str, method: Any) -> Any:
     return sampler
 
 
-FOLLOWED: dict[type, Any] = {
+GENERATORS: dict[type, Any] = {
     np.random.Generator: FollowedGenerator,
     np.random.RandomState: FollowedRandomState,
     random.Random: FollowedRandom,
 }
-for _plain, _followed in FOLLOWED.items():
-    for _name, _method in {**(vars(_Sources) if issubclass(_followed, _Sources) else {}), **vars(_followed)}.items():
+for _plain, _source in GENERATORS.items():
+    for _name, _method in {**(vars(_Sources) if issubclass(_source, _Sources) else {}), **vars(_source)}.items():
         if hasattr(_plain, _name) and not _name.startswith("__") and _name not in ("seed", "bit_generator"):
-            setattr(_followed, _name, _or_constant(_name, _method))
+            setattr(_source, _name, _or_constant(_name, _method))

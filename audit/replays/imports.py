@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from audit.replays import surviving
-from audit.replays.generators import FOLLOWED
+from audit.replays.generators import GENERATORS
 from audit.replays.seeds import KINDS
 
-_MAKERS = {followed: KINDS[plain] for plain, followed in FOLLOWED.items()}
+_MAKERS = {source: KINDS[plain] for plain, source in GENERATORS.items()}
 
 
 def leaves(earlier: set[str]) -> Iterator[tuple[str, Any]]:

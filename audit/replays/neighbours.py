@@ -85,7 +85,7 @@ def _walk(records: RecordList, adjacency: Adjacency, ends: tuple[float | None, f
         if adjacency is Adjacency.ADD_REMOVE:
             name, successor = f"the last of {i + 1} records removed", records.take(range(i))
         elif adjacency is Adjacency.ZERO_OUT:
-            name, successor = f"record {i} became zero, as those behind it", _zeroed(data, i)
+            name, successor = f"record {i} became zero, as those behind it", _with_zero(data, i)
         elif stranger is None:
             return
         else:
@@ -112,7 +112,7 @@ def _one_base(
         cases = [(f"record {i}", base, i) for i in places]
         cases += [(f"{text} in place of record 0", records.replace(0, record), 0) for text, record in strangers]
         for text, data, i in cases:
-            neighbour = _zeroed(data, i)
+            neighbour = _with_zero(data, i)
             if repr(neighbour) != repr(data):
                 yield f"{text} became zero{name}", data, neighbour
     else:
@@ -123,7 +123,7 @@ def _one_base(
             yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
 
 
-def _zeroed(data: Any, place: int) -> Any:
+def _with_zero(data: Any, place: int) -> Any:
     """Return the data set with a record of zeros at a place."""
     records = RecordList(data)
     record = fill(records.get(place), 0.0)
@@ -205,7 +205,7 @@ class PairPool:
         for record in strangers:
             whole = RecordList(whole).append(record)
         if adjacency is Adjacency.ZERO_OUT:
-            whole = _zeroed(RecordList(whole).append(model), RecordList(whole).count)
+            whole = _with_zero(RecordList(whole).append(model), RecordList(whole).count)
         self.records, self._adjacency = RecordList(whole), adjacency
         self.sizes = [0, 1, 2, 3, 4, 6, 8, 12, min(records.count, _LARGEST)]
         self.sizes += [int(item) + i for item in constants if type(item) is int and 1 < item < _LARGEST for i in (-1, 0)]

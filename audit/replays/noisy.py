@@ -186,12 +186,12 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise AttributeError(f"'float' object has no attribute '{name}'")
 
 
-def _of_float(name: str) -> Any:
+def _by_float(name: str) -> Any:
     return lambda self, *args: getattr(float(self), name)(*args)
 
 
 for _name in ("__int__", "__trunc__", "__floor__", "__ceil__", "__round__", "__hash__", "__format__", "is_integer"):
-    setattr(NoisyArray, _name, _of_float(_name))
+    setattr(NoisyArray, _name, _by_float(_name))
 
 
 def _in_place(ufunc: np.ufunc) -> Any:

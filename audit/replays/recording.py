@@ -51,7 +51,7 @@ class NoiseRows:
 
     @property
     def noisy(self) -> NDArray[np.bool_]:
-        """Which rows hold noise, `(m,)`."""
+        """Return which rows hold noise, `(m,)`."""
         return np.asarray(np.any(self.weight != 0, axis=-1))
 
     def take(self, places: Any) -> NoiseRows:

@@ -31,7 +31,7 @@ def running() -> Recording:
     return recording
 
 
-def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
+def as_shape(size: Any, *parameters: Any) -> tuple[int, ...]:
     """Return a size as a shape, without one that of the parameters."""
     if size is None:
         return np.broadcast_shapes(*(np.shape(item) for item in parameters)) if parameters else ()
@@ -40,7 +40,7 @@ def shape_of(size: Any, *parameters: Any) -> tuple[int, ...]:
 
 def draw_seeds(first: int, count: int, size: Any) -> Any:
     """Return whole numbers from a range too large for coins: seeds, or else not followed."""
-    recording, shape = running(), shape_of(size)
+    recording, shape = running(), as_shape(size)
     draws = recording.entropy.integers(count, size=shape) if count < 2**63 else None
     if draws is None:
         draws = np.array([int.from_bytes(recording.entropy.bytes(64)) % count for _ in range(math.prod(shape))], dtype=object)

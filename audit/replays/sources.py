@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import recording as recordings
-from audit.replays.generators import FOLLOWED, FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replays.generators import GENERATORS, FollowedGenerator, FollowedRandom, FollowedRandomState
 from audit.replays.noisy import NoisyArray, holds_noise, lift
 from audit.replays.seeds import NOTING
 from audit.replays.surviving import is_own
@@ -189,7 +189,7 @@ class Sources:
 
     @staticmethod
     def _instance(item: Any) -> Any:
-        kind = FOLLOWED.get(random.Random if type(item) is random.SystemRandom else type(item))
+        kind = GENERATORS.get(random.Random if type(item) is random.SystemRandom else type(item))
         return None if kind is None else kind()
 
     @contextmanager

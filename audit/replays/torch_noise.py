@@ -24,7 +24,16 @@ from audit.replays.noisy import NoisyArray, lift
 from audit.replays.recording import NUMBER, Recording, Schedule
 from audit.replays.seeds import follow_seeds, keep_seeds
 from audit.replays.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
-from audit.replays.torch_tensors import agree, covers, named, numbers_of, part_of, places_of, targets_of, tensors_in
+from audit.replays.torch_tensors import (
+    agree,
+    bind_arguments,
+    covers,
+    entries_in,
+    plain_numbers,
+    storage_places,
+    tensors_in,
+    written_tensors,
+)
 
 _RAW_READERS = {
     torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__,
@@ -83,7 +92,7 @@ class TorchNoise(TorchDispatchMode):
         if not self._shadows or base in NOT_READ or func.is_view:
             return func(*args, **kwargs)
         noisy = [item for item in tensors_in((args, kwargs)) if self.noise(item) is not None]
-        targets = [item for item in targets_of(func, args, kwargs) if self._key(item) in self._shadows]
+        targets = [item for item in written_tensors(func, args, kwargs) if self._key(item) in self._shadows]
         if not noisy and not targets:
             return func(*args, **kwargs)
         if noisy and name.startswith("_foreach_"):
@@ -91,7 +100,7 @@ class TorchNoise(TorchDispatchMode):
         return self._follow(base, func, args, kwargs)
 
     def _follow(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        by_name = named(func, args, kwargs)
+        by_name = bind_arguments(func, args, kwargs)
         if base in SELECTIONS and (answer := SELECTIONS[base](self._forms(by_name))) is not None:
             return torch.from_numpy(np.asarray(answer))
         form = LINEAR[base](self._forms(by_name)) if base in LINEAR else None
@@ -104,13 +113,13 @@ class TorchNoise(TorchDispatchMode):
             answer.copy_(torch.as_tensor(np.asarray(form)))
             self.attach(answer, lift(self.recording, form))
         else:
-            for item in targets_of(func, args, kwargs):
+            for item in written_tensors(func, args, kwargs):
                 if self._key(item) in self._shadows:
-                    self.attach(item, lift(self.recording, numbers_of(item)))
+                    self.attach(item, lift(self.recording, plain_numbers(item)))
         return answer
 
     def _release_all(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        overwrites = {id(item) for item in targets_of(func, args, kwargs)} if base in _OVERWRITES else set()
+        overwrites = {id(item) for item in written_tensors(func, args, kwargs)} if base in _OVERWRITES else set()
         for item in tensors_in((args, kwargs)):
             if id(item) not in overwrites:
                 form = self.noise(item)
@@ -129,7 +138,7 @@ class TorchNoise(TorchDispatchMode):
             return item
         form = self.noise(item)
         if form is None:
-            return numbers_of(item)
+            return plain_numbers(item)
         # a model that is being differentiated works on released numbers
         return None if item.requires_grad and torch.is_grad_enabled() else form
 
@@ -145,7 +154,7 @@ class TorchNoise(TorchDispatchMode):
         return None if base.endswith("_") else answers
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        by_name = named(func, args, kwargs)
+        by_name = bind_arguments(func, args, kwargs)
         if not self._is_secret(by_name.get("generator")):
             return self._follow("", func, args, kwargs)
         standard = "randn" in func._schema.name
@@ -159,10 +168,10 @@ class TorchNoise(TorchDispatchMode):
         generator = by_name.get("generator")
         state = bytes((torch.default_generator if generator is None else generator).get_state().numpy())
         answer = func(*args, **kwargs)
-        deviation = numbers_of(std) if isinstance(std, Tensor) else float(std)
-        centre = numbers_of(mean) if isinstance(mean, Tensor) else float(mean)
+        deviation = plain_numbers(std) if isinstance(std, Tensor) else float(std)
+        centre = plain_numbers(mean) if isinstance(mean, Tensor) else float(mean)
         with np.errstate(all="ignore"):
-            unit = np.where(np.asarray(deviation) == 0, 0.0, (numbers_of(answer) - centre) / deviation)
+            unit = np.where(np.asarray(deviation) == 0, 0.0, (plain_numbers(answer) - centre) / deviation)
         index = self._indices(unit, state, law)
         self._write_draws(answer, index, centre, deviation)
         weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
@@ -184,7 +193,7 @@ class TorchNoise(TorchDispatchMode):
         with _disable_current_modes(), torch.no_grad():
             standard = type(family)(torch.zeros_like(family.loc), torch.ones_like(family.scale), validate_args=False)
             unit = plain(standard, shape).contiguous()
-        index = self._indices(numbers_of(unit), state, law)
+        index = self._indices(plain_numbers(unit), state, law)
         self._write_draws(unit, index)
         self.attach(unit, NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], np.ones((*index.shape, 1))))
         return family.loc + family.scale * unit  # type: ignore[no-any-return]
@@ -225,7 +234,7 @@ class TorchNoise(TorchDispatchMode):
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw what chooses; in a replay, the recorded draws again, for the records that both data sets have."""
-        targets = targets_of(func, args, kwargs)
+        targets = written_tensors(func, args, kwargs)
         inputs = [item for item in tensors_in((args, kwargs)) if all(item is not target for target in targets)]
         for item in inputs:
             self.release(item)
@@ -235,7 +244,7 @@ class TorchNoise(TorchDispatchMode):
         if self.recorded is not None and place < len(self.recorded):
             self._repeat(func, answer, terms, self.recorded[place])
         self.coins.append((terms, answer.detach().clone()))
-        by_name = named(func, args, kwargs)
+        by_name = bind_arguments(func, args, kwargs)
         is_wide = int(by_name.get("high", _FEWEST_SEEDS)) - int(by_name.get("low", 0)) >= _FEWEST_SEEDS
         if "randint" in func._schema.name and is_wide:  # loaders of batches draw seeds by random_, which nothing may use
             keep_seeds(self.recording, answer.flatten()[:_MOST_SEEDS].tolist())
@@ -244,7 +253,7 @@ class TorchNoise(TorchDispatchMode):
         elif not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
             self._few_seeds.update(answer.flatten().tolist())
         if self._key(answer) in self._shadows:
-            self.attach(answer, lift(self.recording, numbers_of(answer)))
+            self.attach(answer, lift(self.recording, plain_numbers(answer)))
         return answer
 
     def _repeat(self, func: Any, answer: Tensor, terms: list[Tensor], recorded: Coins) -> None:
@@ -266,7 +275,7 @@ class TorchNoise(TorchDispatchMode):
         shadow = self._shadows.get(self._key(item))
         if shadow is None:
             return None
-        form = part_of(shadow.flat, item)
+        form = entries_in(shadow.flat, item)
         return form if form.weight.any() else None
 
     def attach(self, item: Tensor, form: NoisyArray) -> None:
@@ -283,16 +292,16 @@ class TorchNoise(TorchDispatchMode):
                 self._shadows.pop(key, None)
             return
         if key not in self._shadows:
-            whole = numbers_of(torch.as_strided(item.detach(), (size,), (1,), 0))
+            whole = plain_numbers(torch.as_strided(item.detach(), (size,), (1,), 0))
             self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), lift(self.recording, whole))
-        self._shadows[key].flat[places_of(item, size)] = form
+        self._shadows[key].flat[storage_places(item, size)] = form
 
     def release(self, item: Tensor) -> None:
         """Record that a tensor's numbers are read; in a replay, write the recorded ones into it."""
         form = self.noise(item)
         if form is None:
             return
-        noisy, numbers = form.rows.noisy, numbers_of(item).ravel()
+        noisy, numbers = form.rows.noisy, plain_numbers(item).ravel()
         numbers[noisy] = self.recording.release(NUMBER, form.rows.take(noisy), numbers[noisy])
         with _disable_current_modes(), torch.no_grad():
             item.detach().copy_(torch.from_numpy(numbers.reshape(form.shape)))

@@ -38,7 +38,7 @@ def _rule(function: Callable[[Arguments], Any], linear: str, plain: str = "") ->
     return rule
 
 
-def _of_noise(function: Callable[[Arguments], Any], plain: str = "") -> Callable[[Arguments], Any]:
+def _noise_rule(function: Callable[[Arguments], Any], plain: str = "") -> Callable[[Arguments], Any]:
     """Return a rule that holds if the first argument is noisy, and the plain ones are known and hold no noise."""
     rule = _rule(function, "self", plain)
     return lambda a: rule(a) if _is_tensor(a["self"]) else None
@@ -127,7 +127,7 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "sub": _rule(lambda a: a["self"] - _times(a["other"], a.get("alpha", 1)), "self other"),
     "rsub": _rule(lambda a: a["other"] - a["self"] * float(a.get("alpha", 1)), "self other"),
     "mul": lambda a: a["self"] * a["other"] if _is_product(a["self"], a["other"]) else None,
-    "div": _of_noise(lambda a: a["self"] / a["other"] if a.get("rounding_mode") is None else None, "other"),
+    "div": _noise_rule(lambda a: a["self"] / a["other"] if a.get("rounding_mode") is None else None, "other"),
     "neg": _rule(lambda a: -a["self"], "self"),
     "positive": lambda a: a["self"],
     "clone": lambda a: a["self"],
@@ -139,7 +139,7 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "addcdiv": _rule(lambda a: a["self"] + a["tensor1"] / a["tensor2"] * float(a.get("value", 1)), "self tensor1", "tensor2"),
     "sum": _reduce,
     "mean": lambda a: _reduce(a, mean=True),
-    "cumsum": _of_noise(lambda a: np.cumsum(a["self"], axis=a["dim"])),
+    "cumsum": _noise_rule(lambda a: np.cumsum(a["self"], axis=a["dim"])),
     "mm": lambda a: _matmul(a["self"], a["mat2"]),
     "bmm": lambda a: _matmul(a["self"], a["mat2"]),
     "mv": lambda a: _matmul(a["self"], a["vec"]),
@@ -148,12 +148,12 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "stack": _join(np.stack),
     "index": _index,
     "index_put": _put,
-    "index_select": _of_noise(lambda a: np.take(a["self"], a["index"], axis=a["dim"]), "index"),
-    "roll": _of_noise(_roll),
-    "flip": _of_noise(lambda a: np.flip(a["self"], axis=tuple(a["dims"]))),
-    "repeat": _of_noise(lambda a: np.tile(a["self"], tuple(a["repeats"]))),
+    "index_select": _noise_rule(lambda a: np.take(a["self"], a["index"], axis=a["dim"]), "index"),
+    "roll": _noise_rule(_roll),
+    "flip": _noise_rule(lambda a: np.flip(a["self"], axis=tuple(a["dims"]))),
+    "repeat": _noise_rule(lambda a: np.tile(a["self"], tuple(a["repeats"]))),
     "where": _rule(lambda a: np.where(a["condition"].astype(bool), a["self"], a["other"]), "self other", "condition"),
-    "masked_fill": _of_noise(lambda a: np.where(a["mask"].astype(bool), a["value"], a["self"]), "mask value"),
+    "masked_fill": _noise_rule(lambda a: np.where(a["mask"].astype(bool), a["value"], a["self"]), "mask value"),
 }
 
 

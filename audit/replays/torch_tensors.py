@@ -29,19 +29,19 @@ def tensors_in(item: Any) -> Iterator[Tensor]:
         yield from tensors_in(list(item.values()))
 
 
-def named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an operation by their names."""
     return {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
 
 
-def targets_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+def written_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """Return the tensors that an operation writes."""
-    arguments = named(func, args, kwargs)
+    arguments = bind_arguments(func, args, kwargs)
     places = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     return list(tensors_in([arguments[name] for name in places if name in arguments]))
 
 
-def numbers_of(item: Tensor) -> Any:
+def plain_numbers(item: Tensor) -> Any:
     """Return a tensor's numbers as a separate array, without a release."""
     if item.dtype.is_floating_point:
         return np.array(item.detach().to("cpu", torch.float64).numpy())
@@ -53,12 +53,12 @@ def covers(item: Tensor, size: int) -> bool:
     return item.is_contiguous() and item.storage_offset() == 0 and item.numel() == size
 
 
-def places_of(item: Tensor, size: int) -> Any:
+def storage_places(item: Tensor, size: int) -> Any:
     """Return the places of a tensor's entries in its storage."""
     return torch.as_strided(torch.arange(size), item.size(), item.stride(), item.storage_offset()).numpy()
 
 
-def part_of(flat: NoisyArray, item: Tensor) -> NoisyArray:
+def entries_in(flat: NoisyArray, item: Tensor) -> NoisyArray:
     """Return the entries of a storage's numbers that are those of a tensor."""
     if covers(item, flat.size):
         return NoisyArray(
@@ -67,5 +67,5 @@ def part_of(flat: NoisyArray, item: Tensor) -> NoisyArray:
             flat.index.reshape(*item.shape, -1),
             flat.weight.reshape(*item.shape, -1),
         )
-    places = places_of(item, flat.size)
+    places = storage_places(item, flat.size)
     return NoisyArray(flat.recording, flat.value[places], flat.index[places], flat.weight[places])

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from audit.replays.derived import dependent, name_law
 from audit.replays.gaussian_loss import stack_rows
 from audit.replays.recording import EVENT, NUMBER, SELECTION, Array, Integers, NoiseRows, Recording
 from audit.stats import unit_laws
+from audit.stats.blockwise_noise import components
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +38,7 @@ class TranscriptPart:
 
     @property
     def sides(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """Values and weights on the data and on the neighbour."""
+        """Return values and weights on the data and on the neighbour."""
         return (self.first, self.first_weights), (self.second, self.second_weights)
 
 
@@ -55,13 +54,13 @@ class _Side:
 
 
 def _side(recording: Recording, parts: Sequence[NoiseRows]) -> _Side:
-    stacked = stack_rows(parts)
-    rows, columns = np.nonzero(stacked.weight)
-    names, draws = np.unique(stacked.index[rows, columns], return_inverse=True)
+    table = stack_rows(parts)
+    rows, columns = np.nonzero(table.weight)
+    names, draws = np.unique(table.index[rows, columns], return_inverse=True)
     laws = [_law(recording, name) for name in names.tolist()]
     scales = np.array([scale for _, scale in laws])
-    weights = stacked.weight[rows, columns] * scales[draws]
-    return _Side(value=stacked.value, rows=rows, draws=draws, weights=weights, laws=[law for law, _ in laws])
+    weights = table.weight[rows, columns] * scales[draws]
+    return _Side(value=table.value, rows=rows, draws=draws, weights=weights, laws=[law for law, _ in laws])
 
 
 def _law(recording: Recording, draw: int) -> tuple[str, float]:
@@ -88,10 +87,10 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
     numbers = np.concatenate([np.zeros(0), *outputs])
     parts = []
     for rows, entries in _components(sides, owners, kinds, is_aligned):
-        used = [np.unique(side.draws[places]) for side, places in zip(sides, entries, strict=True)]
-        used = [np.union1d(*used)] * 2 if is_aligned else used
-        dense = [np.zeros((len(rows), len(draws))) for draws in used]
-        for side, places, draws, table in zip(sides, entries, used, dense, strict=True):
+        draws_of_sides = [np.unique(side.draws[places]) for side, places in zip(sides, entries, strict=True)]
+        draws_of_sides = [np.union1d(*draws_of_sides)] * 2 if is_aligned else draws_of_sides
+        dense = [np.zeros((len(rows), len(draws))) for draws in draws_of_sides]
+        for side, places, draws, table in zip(sides, entries, draws_of_sides, dense, strict=True):
             cells = np.searchsorted(rows, side.rows[places]), np.searchsorted(draws, side.draws[places])
             np.add.at(table, cells, side.weights[places])
         parts.append(
@@ -100,7 +99,7 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
                 second=sides[1].value[rows],
                 first_weights=dense[0],
                 second_weights=dense[1],
-                laws=tuple(sides[0].laws[draw] for draw in used[0].tolist()),
+                laws=tuple(sides[0].laws[draw] for draw in draws_of_sides[0].tolist()),
                 kinds=tuple(kinds[i] for i in rows.tolist()),
                 outputs=numbers[rows],
                 releases=owners[rows],
@@ -115,11 +114,11 @@ def _components(
 ) -> Iterator[tuple[Integers, list[Integers]]]:
     """Yield groups of rows, ascending, that are joined by a draw on either side or by one selection, and their entries."""
     count, shift = len(kinds), 0 if is_aligned else len(sides[0].laws)
-    selected = np.flatnonzero(np.array(kinds, dtype=object) == SELECTION)
-    columns = [sides[0].draws, sides[1].draws + shift, owners[selected] + shift + len(sides[1].laws)]
-    rows, nodes = np.concatenate([sides[0].rows, sides[1].rows, selected]), count + np.concatenate(columns)
-    size = int(nodes.max(initial=count - 1)) + 1
-    labels = connected_components(coo_array((np.ones(len(rows)), (rows, nodes)), shape=(size, size)), directed=False)[1][:count]
+    choices = np.flatnonzero(np.array(kinds, dtype=object) == SELECTION)
+    rows = np.concatenate([sides[0].rows, sides[1].rows, choices])
+    width = shift + len(sides[1].laws)
+    columns = np.concatenate([sides[0].draws, sides[1].draws + shift, owners[choices] + width])
+    labels = components(rows, columns, (count, int(columns.max(initial=0)) + 1))[:count]
     names, starts, labels = np.unique(labels, return_index=True, return_inverse=True)
     groups = [_by_label(part, len(names)) for part in (labels, *(labels[side.rows] for side in sides))]
     for name in np.argsort(starts).tolist():

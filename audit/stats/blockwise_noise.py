@@ -88,14 +88,20 @@ def _matrix(index: Integers, weight: Array) -> coo_array:
     return coo_array((weight.ravel()[keep], (place, index.ravel()[keep])), shape=(size, int(index.max(initial=0)) + 1))
 
 
+def components(rows: Integers, columns: Integers, shape: tuple[int, int]) -> Integers:
+    """Return a label of each row, then of each column of a matrix: equal for those that entries at these places join."""
+    size = sum(shape)
+    graph = coo_array((np.ones(len(rows)), (rows, shape[0] + columns)), shape=(size, size))
+    return np.asarray(connected_components(graph, directed=False)[1])
+
+
 def _squares(matrix: coo_array, movement: Array, rounded: Array) -> float:
     size = len(movement)
     if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own
         weights = np.zeros(size)
         weights[matrix.row] = matrix.data
         return float(np.square(movement / weights).sum())
-    graph = coo_array((np.ones(matrix.nnz), (matrix.row, size + matrix.col)), shape=(size + matrix.shape[1],) * 2)
-    _, labels = connected_components(graph, directed=False)
+    labels = components(matrix.row, matrix.col, matrix.shape)
     return sum(_block(matrix, (movement, rounded), *block) for block in _blocks(matrix, labels[:size], labels[size:]))
 
 

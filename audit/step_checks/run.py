@@ -152,10 +152,10 @@ def run_probes(
     start = time.perf_counter()
     replays = replay_findings(bench)
     spent = {"replayed": time.perf_counter() - start}
-    bench.followed = step if [finding.status for finding in replays] == [PropertyStatus.PASSED] * 2 else None
+    bench.replayed_step = step if [finding.status for finding in replays] == [PropertyStatus.PASSED] * 2 else None
     findings, seconds = all_findings(PROBES, bench, probes)
     accused = any(finding.check.startswith(SUM_CHECKS) for finding in findings if finding.status is PropertyStatus.FAILED)
-    if accused and bench.followed is not None:
+    if accused and bench.replayed_step is not None:
         findings = _read_noisy_sum(bench, findings, probes)
     return StepReport(
         name=name, setting=setting, findings=(*replays, *findings, *_less_noise(step, setting)), seconds=spent | seconds

@@ -33,14 +33,14 @@ class StepUnderTest:
         claimed: the setting with the claimed accounting.
         seed: of every call that does not say otherwise.
         feeds_error_back: whether an empty batch releases what clipping cut off earlier records; asked before any is infinite.
-        followed: the step if a replay followed its noise and found nothing.
+        replayed_step: the step if a replay followed its noise and found nothing.
     """
 
     step: Step
     sample: Batch
     claimed: Setting
     seed: int = 0
-    followed: Step | None = None
+    replayed_step: Step | None = None
     calls: int = field(default=0, init=False)
     feeds_error_back: bool = field(default=False, init=False)
     _constants: dict[tuple[float, float], Tensors] = field(default_factory=dict, init=False)

@@ -117,7 +117,7 @@ class NoiseBySize(DpSgdStep):
 def test_noise_that_a_replay_follows_is_sampled_only_if_it_is_not_as_claimed(share: float) -> None:
     step = FunctionStep(function=NoiseBySize(share=share), params=small_parameters())
     claimed = Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0)
-    bench = StepUnderTest(step=step, sample=sample(), claimed=claimed, followed=step)
+    bench = StepUnderTest(step=step, sample=sample(), claimed=claimed, replayed_step=step)
     failures = {finding.check for finding in NoiseLaw().run(bench) if finding.status is not PropertyStatus.PASSED}
     assert bool(failures) == (share < 1) and (bench.calls < 40) == (share == 1)
 

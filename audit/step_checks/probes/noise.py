@@ -80,7 +80,7 @@ class NoiseLaw:
         """Return the findings on the noise; gaps if the claim has none or the step is random alone."""
         if bench.claimed.noise_multiplier == 0:
             return [gap("noise.variance", "no noise is claimed (noise multiplier 0): the step has no guarantee of privacy")]
-        if findings := _followed(bench):
+        if findings := _exact_findings(bench):
             return findings
         samples = _samples(bench)
         endless = next((sample for sample in samples if not np.isfinite(sample.joint).all()), None)
@@ -105,9 +105,9 @@ class NoiseLaw:
         return [*findings, _resolution(bench, (samples_alike or samples)[0])]
 
 
-def _followed(bench: StepUnderTest) -> list[Finding]:
+def _exact_findings(bench: StepUnderTest) -> list[Finding]:
     """Return the findings on noise that a replay follows and that is as claimed; none if the noise is to be sampled."""
-    plan = _plan(bench) if bench.followed is bench.step else []
+    plan = _plan(bench) if bench.replayed_step is bench.step else []
     if not plan or not has_claimed_noise(bench.step, [(bench.of_size(count), setting) for setting, count, _ in plan]):
         return []
     sizes = ", ".join(str(count) for count in bench.batch_sizes)
