@@ -91,6 +91,18 @@ def releases(event: events.Event) -> Iterator[events.ReleaseEvent]:
     return (node for node in nodes(event) if isinstance(node, events.ReleaseEvent))
 
 
+def runs(event: events.Event, count: int = 1) -> Iterator[tuple[events.Event, int]]:
+    """Mechanisms of one step, sampled ones as they are, with how often they are run; none from inside groups or a split."""
+    match event:
+        case events.Repeated(mechanism=inner, count=times):
+            yield from runs(inner, count * int(times))
+        case events.Composed(parts=parts):
+            for part in parts:
+                yield from runs(part, count)
+        case _:
+            yield event, count
+
+
 def unit(event: events.Event) -> events.Unit:
     """Return the unit of all releases, "example" if there is none; `UnsupportedMechanism` if they are about different units."""
     units = sorted({release.unit for release in releases(event)})

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from audit.stats.bounds.binomial import two_sided
+from audit.stats.bounds.binomial import quantile, two_sided
 
 Members = NDArray[np.bool_]
 GRIDS = range(2, 17)
@@ -25,16 +25,10 @@ def lag_rank_correlation(values: NDArray[np.float64]) -> float:
     >>> lag_rank_correlation(np.array([1.0, 2.0, 3.0, 4.0]))
     1.0
     """
-    first, second = _ranks(values[:-1]), _ranks(values[1:])
+    first, second = stats.rankdata(values[:-1]), stats.rankdata(values[1:])
     if first.std() == 0 or second.std() == 0:
         return 0.0
     return float(np.mean((first - first.mean()) * (second - second.mean())) / (first.std() * second.std()))
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1 on; equal values share their mean rank."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place], dtype=np.float64)
 
 
 def membership(batches: Sequence[Sequence[int]], records: int) -> Members:
@@ -77,15 +71,10 @@ def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
 
 def _middle(values: NDArray[np.int64], trials: int, rate: float) -> float:
     """Tail of the number of binomial values between the quartiles of their law."""
-    low, high = _quantile(0.25, trials, rate), _quantile(0.75, trials, rate)
+    low, high = quantile(0.25, trials, rate), quantile(0.75, trials, rate)
     below = 0.0 if low == 0 else float(special.bdtr(low - 1, trials, rate))
     inside = float(special.bdtr(high, trials, rate)) - below
     return two_sided(int(((values >= low) & (values <= high)).sum()), len(values), min(1.0, inside))
-
-
-def _quantile(level: float, trials: int, rate: float) -> int:
-    grid = np.arange(trials + 1)
-    return int(np.searchsorted(special.bdtr(grid, trials, rate), level))
 
 
 def _grid(sizes: NDArray[np.int64], records: int, rate: float) -> float:

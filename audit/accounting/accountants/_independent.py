@@ -7,7 +7,6 @@ losses, and Gaussian releases as if nothing were sampled (sampling never adds to
 """
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from audit.accounting.accountants import _closed_forms
 from audit.accounting.accountants._amplified import largest_loss
 from audit.core.adjacency import Adjacency
+from audit.core.event_reading import runs
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
 from audit.stats.curves import counted_events, renyi, tradeoff
 
@@ -46,7 +46,7 @@ def crossing(bracket: tuple[float, float]) -> str:
 def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
     """An epsilon that the event certainly costs at `delta`, 0 if no part has tails known here."""
     counts: dict[Event, int] = {}
-    for leaf, count in _leaves(event, 1):
+    for leaf, count in runs(event):
         counts[leaf] = counts.get(leaf, 0) + count
     best = 0.0
     for leaf, count in counts.items():
@@ -62,18 +62,6 @@ def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     by_noise = math.inf if math.isinf(noise) else tradeoff.gdp_epsilon(noise * change, delta) if noise else 0.0
     return min(by_parts, by_noise, _closed_forms.by_divergence(event, delta, adjacency, renyi.WHOLE_ORDERS))
-
-
-def _leaves(event: Event, count: int) -> Iterator[tuple[Event, int]]:
-    """Mechanisms of one step, sampled ones as they are, with how often they are run; none from inside groups or a split."""
-    match event:
-        case Repeated(mechanism=inner, count=times):
-            yield from _leaves(inner, count * int(times))
-        case Composed(parts=parts):
-            for part in parts:
-                yield from _leaves(part, count)
-        case _:
-            yield event, count
 
 
 def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:

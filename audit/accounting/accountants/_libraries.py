@@ -9,8 +9,8 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import single_phase
-from audit.core.events import ApproximateDp, Composed, Event, Exponential, Gaussian, Laplace, PoissonSampled, Repeated
+from audit.core.event_reading import runs, single_phase
+from audit.core.events import ApproximateDp, Event, Exponential, Gaussian, Laplace, PoissonSampled
 
 PACKAGE = "dp-accelerator"
 
@@ -52,7 +52,7 @@ class DiffprivlibBudget:
         """Return the library's epsilon at `delta`; `UnsupportedMechanism` if the library does not import, or a part has no
         (epsilon, delta).
         """
-        releases = _releases(mechanism, 1, adjacency)
+        releases = [(*_cost(release, adjacency), count) for release, count in runs(mechanism)]
         number = sum(count for _, _, count in releases)
         if number > _MOST_RELEASES:
             raise UnsupportedMechanism(f"{number:,} releases; diffprivlib keeps a list, at most {_MOST_RELEASES:,} here")
@@ -67,19 +67,15 @@ class DiffprivlibBudget:
         )
 
 
-def _releases(event: Event, count: int, adjacency: Adjacency) -> list[tuple[float, float, int]]:
-    """Epsilon and delta of each release, and how often it is made."""
+def _cost(event: Event, adjacency: Adjacency) -> tuple[float, float]:
+    """Epsilon and delta of a release."""
     match event:
-        case Repeated(mechanism=inner, count=times):
-            return _releases(inner, count * int(times), adjacency)
-        case Composed(parts=parts):
-            return [release for part in parts for release in _releases(part, count, adjacency)]
         case Laplace(noise_multiplier=scale) if scale > 0:
-            return [((2 if adjacency is Adjacency.REPLACE_ONE else 1) / scale, 0.0, count)]
+            return (2 if adjacency is Adjacency.REPLACE_ONE else 1) / scale, 0.0
         case Exponential(epsilon=epsilon):
-            return [(epsilon, 0.0, count)]
+            return epsilon, 0.0
         case ApproximateDp(epsilon=epsilon, delta=delta):
-            return [(epsilon, delta, count)]
+            return epsilon, delta
     raise UnsupportedMechanism(f"diffprivlib accounts for pure and approximate releases only, not for {event}")
 
 
@@ -109,7 +105,8 @@ class Pfl:
         know, or if it is not installed.
         """
         _as_it_is.add_remove_only("pfl", adjacency)
-        parts = [part for part in _parts(mechanism, 1.0, 1) if part[3]]
+        releases = [(*_named(release), count) for release, count in runs(mechanism)]
+        parts = [part for part in releases if part[3]]
         if not parts:
             raise UnsupportedMechanism("pfl has no accountant of nothing")
         joint = _as_it_is.library("pfl.privacy.joint_privacy_accountant", "pfl")
@@ -128,17 +125,13 @@ class Pfl:
         return _as_it_is.figure(total.total_epsilon, package="pfl", method=method, delta=delta, adjacency=adjacency)
 
 
-def _parts(event: Event, rate: float, count: int) -> list[tuple[str, float, float, int]]:
-    """Name in the library, noise, sample rate and number of each release."""
+def _named(event: Event, rate: float = 1.0) -> tuple[str, float, float]:
+    """Name in the library, noise and sample rate of a release."""
     match event:
-        case Repeated(mechanism=inner, count=times):
-            return _parts(inner, rate, count * int(times))
-        case Composed(parts=parts) if rate == 1.0:
-            return [part for inner in parts for part in _parts(inner, rate, count)]
         case PoissonSampled(mechanism=Gaussian() | Laplace() as inner, sample_rate=own):
-            return _parts(inner, rate * float(own), count)
+            return _named(inner, float(own))
         case Gaussian(noise_multiplier=noise):
-            return [("gaussian", float(noise), rate, count)]
+            return "gaussian", float(noise), rate
         case Laplace(noise_multiplier=noise):
-            return [("laplace", float(noise), rate, count)]
+            return "laplace", float(noise), rate
     raise UnsupportedMechanism(f"pfl accounts for Gaussian and Laplace releases only, not for {event}")

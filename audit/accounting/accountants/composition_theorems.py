@@ -8,6 +8,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode
+from audit.core.event_reading import runs
 from audit.core.version import __version__
 from audit.stats.curves.tradeoff import gdp_epsilon
 
@@ -43,7 +44,7 @@ class CompositionTheorems:
         if delta != 0:
             checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
-        parts = [leave for leave in _leaves(mechanism, 1) if leave[2] > 0 and leave[1] > 0]
+        parts = [leaf for leaf in _leaves(mechanism) if leaf[2] > 0 and leaf[1] > 0]
         epsilons = {"basic": self._compose(parts, float(delta), adjacency, slack=0.0)}
         if delta == 0 and self.theorem == "advanced":
             raise UnsupportedMechanism("the advanced theorem spends delta; at 0 the basic one adds pure epsilons")
@@ -72,21 +73,21 @@ class CompositionTheorems:
         return drift + math.sqrt(2 * math.log(1 / slack) * squares)
 
 
-def _leaves(event: events.Event, count: int) -> list[_Leaf]:
+def _leaves(event: events.Event) -> list[_Leaf]:
+    return [(*_sampled(part), count) for part, count in runs(event)]
+
+
+def _sampled(event: events.Event) -> tuple[events.Event, float]:
     match event:
         case events.NonPrivate():
-            return [(events.Gaussian(noise_multiplier=0.0), 1.0, count)]
+            return events.Gaussian(noise_multiplier=0.0), 1.0
         case events.PoissonSampled(mechanism=inner, sample_rate=rate):
-            leaves = _leaves(inner, 1)
+            leaves = _leaves(inner)
             if len(leaves) != 1 or leaves[0][2] != 1:
                 raise UnsupportedMechanism(f"sampling of {inner}: the amplification lemma is used for single mechanisms only")
-            return [(leaves[0][0], leaves[0][1] * float(rate), count)]
-        case events.Repeated(mechanism=inner, count=times):
-            return _leaves(inner, count * int(times))
-        case events.Composed(parts=parts):
-            return [leaf for part in parts for leaf in _leaves(part, count)]
+            return leaves[0][0], leaves[0][1] * float(rate)
         case events.Gaussian() | events.Laplace() | events.Exponential() | events.ApproximateDp() | events.RandomizedResponse():
-            return [(event, 1.0, count)]
+            return event, 1.0
     raise UnsupportedMechanism(f"{type(event).__name__} has no (epsilon, delta) of its own here")
 
 

@@ -15,7 +15,8 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
+from audit.core.event_reading import runs
+from audit.core.events import Event, Gaussian, Laplace
 
 _RELATIVE = 2e-4  # of the noise: where the search for a budget ends; the library's own search for noise is hardly finer
 _SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are tried
@@ -45,7 +46,8 @@ class PipelineDp:
         installed.
         """
         change = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
-        parts = [part for part in _parts(mechanism, 1) if part[2]]
+        releases: list[_Part] = [(*_named(release), count) for release, count in runs(mechanism)]
+        parts = [part for part in releases if part[2]]
         if not parts or any(noise <= 0 for _, noise, _ in parts):
             raise UnsupportedMechanism("PipelineDP has no budget of nothing, and none without noise")
         if self.accountant == "naive" and any(name != "LAPLACE" for name, *_ in parts):
@@ -60,17 +62,13 @@ class PipelineDp:
         return _as_it_is.figure(epsilon, package="pipeline-dp", method=self.accountant, delta=delta, adjacency=adjacency)
 
 
-def _parts(event: Event, count: int) -> list[_Part]:
-    """Name in the library, noise over sensitivity and number of each release."""
+def _named(event: Event) -> tuple[str, float]:
+    """Name in the library, and noise over sensitivity, of a release."""
     match event:
-        case Repeated(mechanism=inner, count=times):
-            return _parts(inner, count * int(times))
-        case Composed(parts=parts):
-            return [part for inner in parts for part in _parts(inner, count)]
         case Gaussian(noise_multiplier=noise):
-            return [("GAUSSIAN", float(noise), count)]
+            return "GAUSSIAN", float(noise)
         case Laplace(noise_multiplier=noise):
-            return [("LAPLACE", math.sqrt(2) * float(noise), count)]
+            return "LAPLACE", math.sqrt(2) * float(noise)
     raise UnsupportedMechanism(f"PipelineDP accounts for unsampled Gaussian and Laplace releases only, not for {event}")
 
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from dp_accounting.pld import privacy_loss_distribution
-from dp_accounting.privacy_accountant import NeighboringRelation
 
+from audit.accounting.accountants._as_it_is import RELATIONS
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Side
@@ -18,11 +18,6 @@ from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
 from audit.event_curves import find_curves
 
-_RELATIONS = {
-    Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
-    Adjacency.ZERO_OUT: NeighboringRelation.REPLACE_SPECIAL,
-    Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
-}
 _FEWEST_CELLS, _MOST_CELLS = 20, 400_000  # of one step's loss: per standard deviation, and in all
 _LEAST_DELTA = 1e-9  # below it the round-off of the library's convolutions is no longer negligible
 _LEAST_DELTA_A_STEP = 100 * 2.0**-52  # nor is it below so much a step: the relative error of a power grows with the exponent
@@ -128,7 +123,7 @@ def _one_step(noise: float, rate: float, adjacency: Adjacency, interval: float, 
         value_discretization_interval=interval,
         sampling_prob=rate,
         use_connect_dots=pessimistic,  # the library connects dots from above only
-        neighboring_relation=_RELATIONS[adjacency],
+        neighboring_relation=RELATIONS[adjacency],
     )
 
 

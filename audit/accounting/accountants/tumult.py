@@ -9,7 +9,8 @@ from audit.accounting.accountants import _as_it_is
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
+from audit.core.event_reading import runs
+from audit.core.events import Event, Gaussian, Laplace
 
 _MOST_RELEASES = 1000  # each is its own measurement, and exact
 
@@ -30,7 +31,10 @@ class Tumult:
         """Return the library's epsilon at `delta`; `UnsupportedMechanism` for an event that it does not know, too many
         releases, or if it is not installed.
         """
-        releases = _releases(mechanism, 1)
+        releases = list(runs(mechanism))
+        for event, _ in releases:
+            if not (isinstance(event, Gaussian | Laplace) and event.noise_multiplier > 0):
+                raise UnsupportedMechanism(f"Tumult accounts for unsampled Gaussian and Laplace releases here, not for {event}")
         number = sum(count for _, count in releases)
         if not 0 < number <= _MOST_RELEASES:
             raise UnsupportedMechanism(f"{number:,} releases; Tumult keeps each, 1 to {_MOST_RELEASES:,} here")
@@ -66,17 +70,6 @@ class _Library:
     def number(self, value: float) -> Any:
         """Return the library's exact form of a number: the fraction that its shortest decimal text represents."""
         return self.exact.ExactNumber(str(Fraction(repr(float(value)))))
-
-
-def _releases(event: Event, count: int) -> list[tuple[Event, int]]:
-    match event:
-        case Repeated(mechanism=inner, count=times):
-            return _releases(inner, count * int(times))
-        case Composed(parts=parts):
-            return [release for part in parts for release in _releases(part, count)]
-        case Gaussian(noise_multiplier=noise) | Laplace(noise_multiplier=noise) if noise > 0:
-            return [(event, count)]
-    raise UnsupportedMechanism(f"Tumult accounts for unsampled Gaussian and Laplace releases here, not for {event}")
 
 
 def _conversion(rho: float, delta: float) -> float:
