@@ -72,10 +72,10 @@ class LabelFlippers:
 class ModelReplacement:
     """Triggers, each planted by `clients` clients of a federation that hold one poisoned record each.
 
-    Each of them trains the model that it is sent on its record and multiplies its update by `boost`; the clip and the weighting
-    are those of all clients. A coin decides for each trigger whether its clients take part or send zero, so that its success
-    with and without them is seen side by side. What a claim about one client leaves a group of g clients is `1 - f_g`. If
-    updates are clipped to C and divided by a public number n, g clients move the mean by g C / n at most, boosted or not.
+    Each of them trains the model that it is sent on its record and multiplies its update by `boost`, before the clip and the
+    weighting of all clients. A coin decides for each trigger whether its clients take part or send zero, so that both are seen
+    side by side. A claim about one client leaves a group of g clients `1 - f_g`. If updates are clipped to C and divided by a
+    public number n, g clients move the mean by g C / n at most, boosted or not.
 
     Attributes:
         clients: of each trigger, all of them take part or none.

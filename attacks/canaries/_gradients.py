@@ -96,9 +96,8 @@ def _orthogonal(rows: Array) -> Array:
 class SignedCosine:
     """Clients that send one row of a cosine transform each, with the signs of all coordinates flipped at random.
 
-    Canary `i` is `s[j] * sqrt(2 / d) * cos(pi * (2 j + 1) * (i + 1) / (2 d))`. Rows of the transform (DCT-II) are orthonormal
-    for every `d`, and flipping the sign of a coordinate in all of them keeps that; every coordinate takes part in every canary,
-    so none of them is clipped or noised apart from the others.
+    Canary `i` is `s[j] * sqrt(2 / d) * cos(pi * (2 j + 1) * (i + 1) / (2 d))`: rows of an orthonormal transform (DCT-II), in
+    which every coordinate takes part, so that none of them is clipped or noised apart from the others.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -151,9 +150,9 @@ class NonFinite:
 class AdversarialDirection:
     """Pool records, each moved within the value range so that a linear model prefers another class, true label kept.
 
-    The move maximises, over a box around the record and over the other classes, the margin by which one of
-    them beats the true class under a ridge classifier fitted on the training records; it carries over to
-    other models in part. Predicting such a record right takes memorisation.
+    The move maximises, over a box around the record, the margin by which another class beats the true one under a ridge
+    classifier of the training records; it carries over to other models in part. Predicting such a record right takes
+    memorisation.
 
     Attributes:
         radius: half the side of the box, as a share of the pool's value range.

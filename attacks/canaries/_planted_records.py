@@ -72,9 +72,9 @@ def _triggered(records: Records, targets: Array, places: Array, values: Array) -
 class Backdoor:
     """Triggers, each on `poisons` records with the label that it is to cause; asked about on a record that is in no training.
 
-    A coin decides for each trigger whether its poisoned records are in the training, so that its success with and without them
-    is seen side by side, and their difference gives a bound on epsilon. A trigger is an assignment of the smallest or the
-    largest value of the train split to some features, both drawn at random.
+    A coin decides for each trigger whether its poisoned records are in the training; the difference of its success with and
+    without them gives a bound on epsilon. A trigger sets some random features to the smallest or the largest value of the
+    train split.
 
     Attributes:
         poisons: records of each trigger, all of them planted or none.

@@ -119,8 +119,7 @@ class UnlikelySuffix:
     """Texts of the pool, each followed by tokens sampled from the pool's own pairs of tokens at a temperature.
 
     At a high temperature suffixes are nearly uniform over the tokens of the pool (high perplexity after a prefix like the
-    others), at 1 they look like the data. The pool is public, so its counts cost no privacy of the training records; no
-    model has to be at hand before training.
+    others), at 1 they look like the data. The pool is public, so its counts cost no privacy.
 
     Attributes:
         temperature: above 0; chances are proportional to `count ** (1 / temperature)`.

@@ -50,9 +50,8 @@ class Mislabelled:
 class Duplicated:
     """Random records of the audit pool, each at most once, planted in `copies` copies.
 
-    A claim for one record allows a group of k records k times its epsilon (and more delta), and it is such a group that
-    these canaries are: their bounds are converted by group privacy before they are compared with the claim. Copies
-    are sampled each by its own coin, as records are.
+    Bounds are about such a group of k records and are converted by group privacy before they are compared with the claim.
+    Copies are sampled each by its own coin, as records are.
 
     Attributes:
         copies: of each canary, at least 2.
@@ -131,9 +130,8 @@ class OutOfDistribution:
 class ClipBkd:
     """Records along the directions of least variance of the pool; one alone is labelled as a linear model finds least likely.
 
-    A canary is `norm` times the pool's mean input norm along its own direction (random sign). The
-    paper plants copies of a single record; here each canary takes the next direction, so that many can
-    share one training run, and then each label is given as often, at random.
+    A canary is `norm` times the pool's mean input norm along its own direction (random sign). The paper plants copies of one
+    record; here each takes the next direction, with each label as often, at random, so that many share one training run.
 
     Attributes:
         norm: length of a canary in units of the mean length of the pool's inputs.

@@ -70,9 +70,8 @@ class SingleTensor:
 class EveryTensor:
     """Clients whose update has the same norm in each tensor of the model, however few its coordinates are.
 
-    A training that clips each tensor apart lets them through `sqrt(tensors)` times, and a dense direction over the whole model,
-    with most of its norm in the largest tensor, hardly more than once. They are orthogonal within each tensor, so there are at
-    most as many as the smallest has coordinates.
+    A training that clips each tensor apart lets them through `sqrt(tensors)` times, a dense direction over the whole model
+    hardly more than once. Orthogonal within each tensor, so at most as many as the smallest has coordinates.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:

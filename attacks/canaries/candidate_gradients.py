@@ -16,9 +16,8 @@ _LARGEST = 4 << 30  # bytes of directions held in memory
 class CandidateGradients:
     """Secrets of k equally likely candidates with unit gradients along distinct parameters.
 
-    The prior-aware reconstruction game: no two secrets share noise, so every secret is its own trial, and neither do
-    two candidates. Antipodal pairs are a gradient and its negative, which is the worst case of two: without sampling the best
-    guess is right as often as `1 - f(1/2)` allows.
+    The prior-aware reconstruction game: secrets share no noise, so each is its own trial, and neither do candidates. An
+    antipodal pair is the worst case of two: without sampling the best guess is right as often as `1 - f(1/2)` allows.
 
     Attributes:
         antipodal: the two candidates of a secret are opposite unit gradients along one parameter.

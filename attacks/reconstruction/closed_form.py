@@ -28,9 +28,8 @@ def single(bias_gradients: Array) -> Array:
 def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
     """Return how many records of each class a batch held, `(N, classes)`, summing to `batch`.
 
-    The bias gradient of class c under the mean loss is the mean probability of c less its share of the labels. The mean
-    probability is taken from public records, so this holds for fresh models; after training, probabilities depend on the label
-    and it fails (docs/evidence/reconstruction.md).
+    The bias gradient of class c under the mean loss is its mean probability less its share of the labels. That probability is
+    taken from public records, which holds for fresh models; after training it fails (docs/evidence/reconstruction.md).
 
     Args:
         bias_gradients: `(N, classes)`.

@@ -77,9 +77,8 @@ class ModifiedEntropy(FigureScorer):
 class OutputGradient(FigureScorer):
     """Scores each canary with minus the log of the l2 norm of its loss gradient in the logits.
 
-    That is the gradient of the last layer's bias, and a factor of the gradient of the last layer's
-    weights; it follows from the outputs, so it needs no access to the weights. Finite; averaged over
-    queries.
+    It is the gradient of the last layer's bias, a factor of that of the last layer's weights, and follows from the outputs.
+    Finite; averaged over queries.
 
     References: Nasr et al. 2019, arXiv 1812.00910, section 3 (gradients of the last layer).
     """

@@ -55,10 +55,8 @@ class GradientNorm:
 class GradientProduct:
     """Scores each gradient canary by inner products of the released noisy sums with its direction.
 
-    Seen steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over
-    steps, which is the most powerful statistic against a canary that sees no other canary (Neyman and
-    Pearson). Without noise: the plain sum of the products. Scores are finite. For an adversary who sees the
-    last weights alone there is weight_difference.
+    Seen steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over steps: the most powerful
+    statistic against a canary that sees no other (Neyman and Pearson). Without noise the plain sum of the products. Finite.
 
     References: Nasr et al. 2023, arXiv 2302.07956; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, section 6.
     """

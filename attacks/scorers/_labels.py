@@ -97,8 +97,8 @@ class NoiseRobustness:
     """Scores each canary by how often its predicted label is right on noisy copies, at four levels of noise.
 
     Calibrated: log odds of membership from the shares at each level and their means over other models with and without the
-    record, by a ridge logistic regression that is fitted with every reference once in the target's place; the target and its
-    coins take no part. Else the mean share, which one model alone gives. Finite. Predicted labels are all that is asked for.
+    record, by a ridge logistic regression fitted with every reference once in the target's place; the target and its coins
+    take no part. Else the mean share, which one model alone gives. Finite.
 
     Attributes:
         queries: noisy copies of each record at each of the four levels.

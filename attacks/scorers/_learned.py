@@ -23,11 +23,8 @@ from audit.stats.spread import parts
 class LearnedCombination:
     """Scores each canary with log odds of membership, from features that compare the record between models.
 
-    Features: the confidence, the record's level without it and the shift that training on it brings, shrunk as far as it is
-    noise over few models, the log ratios of RMIA online and offline at three temperatures, the log-likelihood ratio of LiRA
-    and its offline deviation; of the first five all products of two. A ridge logistic regression is fitted with
-    every reference once in the target's place against the others, and again for the tail; the target and its coins take no
-    part. Finite.
+    Features and fit are those of `learned_score.learned_log_odds`: every reference is once in the target's place against the
+    others; the target and its coins take no part. Finite.
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
@@ -58,10 +55,10 @@ class LearnedCombination:
 class NearRecords:
     """Scores each canary with log odds of membership, from the features of `learned_combination` and from near canaries.
 
-    A model that happened to train on records like this one is surer of it, and a model that saw no records of that region is
-    less sure, whether or not it trained on the record. What the target says of the nearest other canaries, above what
-    references say of them, shows which. The regression is fitted with every reference once in the target's place; the target
-    and its coins take no part, so bounds hold as for any fixed attack. Finite.
+    A model that happened to train on records like this one is surer of it, whether or not it trained on the record itself.
+    What the target says of the nearest other canaries, above what references say of them, shows that. The regression is fitted
+    with every reference once in the target's place; the target and its coins take no part, so bounds hold as for any fixed
+    attack. Finite.
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
@@ -87,10 +84,9 @@ class NearRecords:
 class ShadowClassifier:
     """Scores each canary with the log odds of membership by a classifier trained on the references alone.
 
-    Features of one prediction: the largest log probabilities, that of the true class, the logit-scaled
-    confidence and whether the prediction is right, with all products of two; a ridge logistic
-    regression, so there is nothing to tune. It does not know the record: it is the classical attack,
-    kept for comparison, and weaker than those that compare the same record between models. Finite.
+    Features of one prediction: the largest log probabilities, that of the true class, the logit-scaled confidence and whether
+    it is right, with all products of two; a ridge logistic regression. It does not know the record: the classical attack, kept
+    for comparison, and weaker than those that compare the same record between models. Finite.
 
     Attributes:
         top: how many of the largest probabilities to look at.
@@ -172,10 +168,9 @@ def _signals(target: View) -> list[str]:
 class Trajectory:
     """Scores each canary with log odds of membership from its confidence at every checkpoint.
 
-    Features: the logit-scaled confidence at each checkpoint, and its means over other models with and without the
-    record at that checkpoint. A ridge logistic regression is fitted with every reference once in the target's place;
-    the target and its coins take no part. Finite. The published attack distils the target to imitate its
-    checkpoints; here the adversary sees them.
+    Features: the logit-scaled confidence at each checkpoint, and its means over other models with and without the record
+    there. A ridge logistic regression is fitted with every reference once in the target's place; the target and its coins take
+    no part. Finite. The published attack distils the target to imitate its checkpoints; here the adversary sees them.
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than

@@ -49,9 +49,8 @@ class AttackP:
 class AttackR:
     """Scores each canary with the smoothed log odds of its rank among models without it.
 
-    The per-record null distribution is estimated from the references without the canary and smoothed by
-    a normal kernel: with `n` of them the plain rank takes only `n + 1` values and ties nearly all canaries.
-    Finite; averaged over queries.
+    The null distribution of a record is that of the references without it, smoothed by a normal kernel: the plain rank among
+    `n` takes only `n + 1` values and ties nearly all canaries. Finite; averaged over queries.
 
     References: Ye et al. 2022, arXiv 2111.09679, attack R.
     """

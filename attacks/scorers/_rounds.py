@@ -126,8 +126,7 @@ class ModelProduct(ProductScorer):
     """Scores canary clients and examples for whoever receives the global model after each round.
 
     If the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
-    arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as the definition of
-    differential privacy grants.
+    arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as for `SumProduct`.
     """
 
     attack = "model_product"

@@ -125,8 +125,8 @@ def nearest_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     """P-value that no two rows of independent standard normal numbers `(n, columns)` are equal, or one minus the other.
 
     The squared distance of two rows, and that of one to minus the other, is twice a chi-square of as many degrees as columns;
-    the smallest of all pairs is compared with the sum over pairs. Distances grow by what `rounding`, of each column or of all,
-    may have taken away.
+    the smallest of all pairs is compared with the sum over pairs, grown by what `rounding`, of each column or of all, may take
+    away.
 
     >>> stream = np.random.default_rng(0)
     >>> independent = stream.normal(size=(50, 20))

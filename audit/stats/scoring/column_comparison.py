@@ -19,9 +19,9 @@ DEVIATIONS = 3.0  # above chance, from where on references are said to know memb
 def compare_columns(target: Array, references: Array, included: Array) -> Array:
     """Log odds of membership of each record `(m,)`, higher for members, from scores `(m, c)` and `(k, m, c)` of references.
 
-    Two features a column: the score above the mean of references without the record, which finds what happens to some of the
-    members, and the log-likelihood ratio of both sides, which finds what differs from record to record, up or down. A logistic
-    regression weighs them, fitted to the references, each of them compared with all others; nothing of the target takes part.
+    Two features a column: the score above the mean of references without the record, and the log-likelihood ratio of both
+    sides. A logistic regression weighs them, fitted to the references, each compared with all others; nothing of the target
+    takes part.
 
     Args:
         included: `(k, m)` bool, `k` at least 4.

@@ -139,9 +139,8 @@ def signal_log_odds(
     """Log odds of membership of each record `(m,)` from several signals under target and references.
 
     Features of each signal: its value, and its means over models with and without the record, with all products of two of
-    these or, without `squares`, the product of "value minus midpoint of the means" and "difference of the means". A ridge
-    logistic regression is fitted to the memberships of the references, with features from all *other* references;
-    nothing of the target takes part.
+    these or, without `squares`, the product of "value minus midpoint of the means" and "difference of the means". Fitted as
+    `learned_log_odds` is, once; nothing of the target takes part.
 
     Args:
         target_values: signals under the target, `(signals, m)`.

@@ -73,10 +73,9 @@ def difference(target_values: Array, reference_values: Array, included: Array, *
 def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool, offline_weight: float) -> Array:
     """Log of how much likelier the target finds each record than an average model does, `log p(x | target) - log p(x)`.
 
-    `p(x)` averages probabilities, not logarithms. Online: half models with and half without the record.
-    Offline, and for records that no reference trained on: the models with the record are predicted
-    from those without as `p_member = w * p_nonmember + 1 - w`, `w = offline_weight`; for records that
-    every reference trained on, the other way round.
+    `p(x)` averages probabilities. Online: half models with and half without the record. Offline, and for records that no
+    reference trained on, `p_member = w * p_nonmember + 1 - w` with `w = offline_weight`; for records that every reference
+    trained on, the other way round.
 
     References: Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
     """

@@ -17,10 +17,9 @@ def normal_score(values: Array, population: Array) -> Array:
     """Normal quantile of each value's rank in `population`, `(n,)`, strictly increasing if the population is not constant;
     `ValueError` for an empty population.
 
-    `special.ndtr(-normal_score(...))` is the p-value against "from the population": inside it, the
-    interpolated empirical one; beyond its ends the quantile function continues straight with the slope of
-    the outer tenth, so no two values tie and nothing is infinite. Rates below `1 / len(population)` are
-    therefore extrapolated, good for ranking and not for a guarantee.
+    `special.ndtr(-normal_score(...))` is the p-value against "from the population": inside it the interpolated empirical one;
+    beyond its ends the quantile function continues with the slope of the outer tenth, so nothing ties or is infinite. Rates
+    below `1 / len(population)` are so extrapolated, good for ranking and not for a guarantee.
 
     >>> normal_score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])).round(2).tolist()
     [-0.97, 0.0, 0.97]

@@ -41,10 +41,9 @@ def memberships(included: Array) -> Array:
 def sides(values: Array, included: Array) -> tuple[Side, Side]:
     """The member and the nonmember side of signals `(k, m)`; `ValueError` for signals and memberships of different shapes.
 
-    A record that no model of one side saw takes its mean from the other side plus the average
-    difference of sides (members minus nonmembers, over records that have both; zero if none has).
-    A side without any residual (no record with two models) takes the other side's standard deviation,
-    and where neither has one, that of all signals around each record's mean or, failing that, overall.
+    A record that no model of one side saw takes its mean from the other side plus the average difference of sides (over
+    records that have both; zero if none has). A side without any residual takes the other side's standard deviation, and where
+    neither has one, that of all signals around each record's mean or, failing that, overall.
 
     >>> member, nonmember = sides(np.array([[1.0], [3.0], [0.0]]), np.array([[True], [True], [False]]))
     >>> member.mean.tolist(), nonmember.mean.tolist(), round(member.fixed_std, 4)
@@ -124,10 +123,10 @@ def per_example_std(side: Side) -> Array:
 def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
     """Both sides, with the difference of their means shrunk towards the average difference, as far as it is noise.
 
-    Model: record i's difference is normal around a common mean with variance `t`, its estimate has the
-    further variance `v_i = fixed_std_member^2 / n_member + fixed_std_nonmember^2 / n_nonmember`. `t` is
-    estimated by moments (never below zero) and each difference replaced by its posterior mean, weight
-    `t / (t + v_i)` on its own. The level of a record is then the precision-weighted mean of all its models.
+    Record i's difference is normal around a common mean with variance `t`, its estimate has the further variance `v_i =
+    fixed_std_member^2 / n_member + fixed_std_nonmember^2 / n_nonmember`. `t` is estimated by moments (never below zero) and
+    each difference replaced by its posterior mean, weight `t / (t + v_i)` on its own. The level of a record is then the
+    precision-weighted mean of all its models.
 
     References: Efron and Morris 1973 (shrinkage); estimate of `t`: DerSimonian and Laird 1986, in its unweighted form.
     """

@@ -1,8 +1,7 @@
 """Membership signals of classifiers, read off logits in float64; every function is vectorised over leading axes.
 
-Logits have shape `(..., m, classes)` and labels `(m,)`; results have shape `(..., m)`. A log-probability
-never passes through a probability: `log(p) - log(1 - p)` saturates if `p` rounds to one, the
-difference of logits does not.
+Logits have shape `(..., m, classes)` and labels `(m,)`; results have shape `(..., m)`. A log-probability never passes through
+a probability: `log(p) - log(1 - p)` saturates if `p` rounds to one.
 """
 
 from collections.abc import Callable
