@@ -78,7 +78,6 @@ class ModelReplacement:
     public number n, g clients move the mean by g C / n at most, boosted or not.
 
     Attributes:
-        clients: of each trigger, all of them take part or none.
         boost: by which each update is multiplied before the clip; about the number of clients replaces the model.
 
     References:

@@ -69,7 +69,6 @@ class RedrawnSecret:
     before and the one that is planted by chance: so the mean exposure by chance is known exactly, and ranks prove an epsilon.
 
     Attributes:
-        candidates: k, of each text.
         digits: secrets are digits (tokens of bytes) instead of any tokens that texts may hold.
 
     References: Carlini et al. 2019, arXiv 1802.08232; docs/theory/secrets.md, "Secrets of several values".

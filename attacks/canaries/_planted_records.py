@@ -76,9 +76,6 @@ class Backdoor:
     without them gives a bound on epsilon. A trigger sets some random features to the smallest or the largest value of the
     train split.
 
-    Attributes:
-        poisons: records of each trigger, all of them planted or none.
-
     References:
         Gu, Dolan-Gavitt and Garg 2017, arXiv 1708.06733; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709; Ma, Zhu and
         Hsu 2019, arXiv 1903.09860 (what differential privacy leaves poisoned records).
@@ -149,7 +146,6 @@ class WorstCaseInitialisation:
     Attributes:
         record: "unused_direction": along a direction of least variance, as ClipBKD records are;
             "mislabelled": a pool record with a wrong label.
-        steps: of that training.
 
     References:
         Annamalai and De Cristofaro 2024, arXiv 2405.14106; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (ClipBKD).

@@ -55,7 +55,6 @@ class Duplicated:
 
     Attributes:
         copies: of each canary, at least 2.
-        mislabelled: give each canary a wrong label.
 
     References: Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (copies of one record); Vadhan 2017 (group privacy).
     """

@@ -19,9 +19,6 @@ class ModelInversion:
 
     What comes out is a function of the class: it resembles the mean of the class's records, members or not, and no claim
     about one record says anything of it. Reports on it say "class-level"; it counts as evidence of nothing else.
-
-    Attributes:
-        variation: weight of the total variation.
     """
 
     iterations: int = 300

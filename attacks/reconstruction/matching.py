@@ -65,7 +65,6 @@ class Released:
             noisy if they were released so. Of several local steps, first weights less last over learning rate and steps.
         labels: `(N, b)` of the b records of each target; the adversary knows them, or inferred them.
         low, high: range of a record's values, which is public.
-        local: steps that a target took.
     """
 
     model: nn.Module

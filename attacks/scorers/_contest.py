@@ -94,7 +94,6 @@ class Winner(NamedTuple):
         usual: name of the attack that is taken unless another is ahead.
         power: its TPR at 1 % FPR and AUC on the references.
         lead: by which it is ahead of the usual one, and the standard error over references; zeros of that one.
-        figure: in which it is ahead.
     """
 
     name: str
@@ -107,12 +106,7 @@ class Winner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contest:
-    """References that attacks are compared on.
-
-    Attributes:
-        views: signals and coins of all.
-        targets: rows of those that are attacked.
-    """
+    """References that attacks are compared on."""
 
     views: View
     labels: Array | None

@@ -29,10 +29,6 @@ def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tu
     A reference that did not train on the records represents a target that did not: over all records the share is 1/2 if the
     target trained on none of them, and grows with the records that an attack distinguishes, so the attack with the largest
     share has the largest AUC, but for noise. Both sides are scored with the same other references.
-
-    Args:
-        rows: of references that are put in the target's place.
-        columns: of records that are looked at.
     """
     row = _temperature.some_records(_as_row(target), columns)
     some_target = View(signals={key: array[0] for key, array in row.signals.items()}, labels=row.labels)

@@ -18,7 +18,6 @@ class FigureScorer:
     """An attack on one figure of each record's outputs.
 
     Attributes:
-        figure: a name of `OutputFigures`.
         sign: -1 if small figures speak for membership.
     """
 

@@ -89,7 +89,6 @@ class ShadowClassifier:
     for comparison, and weaker than those that compare the same record between models. Finite.
 
     Attributes:
-        top: how many of the largest probabilities to look at.
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
             that an evenly spread part of one).
 

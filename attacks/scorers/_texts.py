@@ -25,42 +25,37 @@ class MinK:
     References: Shi et al. 2024, arXiv 2310.16789.
     """
 
+    attack: ClassVar[str] = "min_k"
+    needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities()})
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        checks.open_probability(self.share, "min_k.share")
-
-    needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities()})
+        checks.open_probability(self.share, f"{self.attack}.share")
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k")
-        return texts.lowest_share_mean(values, canary_reading.text_labels(target, "min_k"), self.share)
+        return texts.lowest_share_mean(self.values(target), canary_reading.text_labels(target, self.attack), self.share)
+
+    def values(self, target: View) -> Array:
+        """What is averaged, `(m, T)`."""
+        return canary_reading.text_signal(target, "token_log_probabilities", self.attack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MinKPlusPlus:
+class MinKPlusPlus(MinK):
     """Scores each text as `min_k` does, each log-probability standardised over the distribution of its token.
 
     A token with a distribution without spread scores 0: public code divides by it.
 
-    Attributes:
-        share: of tokens that count, at least one of each text.
-
     References: Zhang et al. 2024, arXiv 2404.02936.
     """
 
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        checks.open_probability(self.share, "min_k_plus_plus.share")
-
+    attack: ClassVar[str] = "min_k_plus_plus"
     needs: ClassVar[Needs] = Needs(signals={TokenLogProbabilities(), TokenMoments()})
 
-    def score(self, target: View, reference: View, seed: Seed) -> Array:
-        moments = canary_reading.text_signal(target, "token_moments", "min_k_plus_plus")
-        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k_plus_plus")
-        standard = texts.standardised(values, moments[..., 0], moments[..., 1])
-        return texts.lowest_share_mean(standard, canary_reading.text_labels(target, "min_k_plus_plus"), self.share)
+    def values(self, target: View) -> Array:
+        moments = canary_reading.text_signal(target, "token_moments", self.attack)
+        values = canary_reading.text_signal(target, "token_log_probabilities", self.attack)
+        return texts.standardised(values, moments[..., 0], moments[..., 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,6 @@ def boundary_distances(predict: Predict, inputs: Array, labels: Array, *, budget
 
     Args:
         inputs: `(m, ...)`.
-        budget: queries per record at most.
 
     Raises:
         ConfigError: if the budget does not reach one round.

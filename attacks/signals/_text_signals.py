@@ -197,9 +197,6 @@ class SecretRanks(OnePerCanary):
     """Rank of each secret by its log-probability among `candidates` drawn by the same law, the secret counted; 1 is the best.
 
     Ties count against the secret, so for a secret that was never trained on, the rank is uniform or worse.
-
-    Attributes:
-        candidates: compared, the secret among them.
     """
 
     candidates: int = 64
@@ -230,9 +227,6 @@ class SecretRanks(OnePerCanary):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtrapolatedExposures(OnePerCanary):
     """Bits of exposure by a skew-normal law fitted to the losses of `candidates` secrets drawn by the same law: an estimate.
-
-    Attributes:
-        candidates: secrets that the law is fitted to.
 
     References: Carlini et al. 2019, arXiv 1802.08232, section 4.4.
     """

@@ -59,7 +59,6 @@ class Ledger:
     Attributes:
         accountant: name of the accountant that adds up (`audit ls accountants`); it must claim an upper bound.
         releases: in the order in which they were made; all of them count, whichever groups they used.
-        limits: further budgets that releases have to stay within.
     """
 
     budget_epsilon: float

@@ -16,7 +16,6 @@ class Budget:
 
     Attributes:
         confidence: with which all bounds hold at once.
-        comparisons: bounds among which the error is split.
         certificates: simulated audits behind a game's calibration certificate; 0 simulates nothing.
     """
 

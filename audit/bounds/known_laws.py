@@ -81,7 +81,6 @@ class SecretResponse:
     """Randomised response of secrets: the value is named with a chance that no guarantee of its curve exceeds.
 
     Attributes:
-        choices: values, equally likely.
         success: chance that the value is named, the others sharing the rest.
         reveal: part of it, in which the value is given away and seen to be.
     """

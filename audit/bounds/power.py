@@ -73,7 +73,6 @@ class PlanRow:
     """What one estimator can do in one game.
 
     Attributes:
-        ceiling: the epsilon that perfect scores would prove.
         detectable: the smallest true epsilon at which the bound exceeds the claim with the wanted power; infinite if
             even an almost unprotected mechanism would not be caught.
         family: None, or the trade-off family inside which these figures hold.

@@ -39,7 +39,6 @@ class Path:
     """One way from scores to "the largest bound": all that its error rate depends on.
 
     Attributes:
-        level: confidence of each single bound.
         attacks: the estimators of each attack on the same runs; the largest bound of all is the path's.
         together: each estimator bounds all attacks at once, and the audit may stop at any time.
         members: as many as the audit has, for estimators that take them as given; None takes as many as coins give on average.

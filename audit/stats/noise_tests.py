@@ -29,7 +29,6 @@ def estimate_quantile(freedom: int, dimensions: int, significance: float) -> flo
     Args:
         freedom: vectors behind the estimate, less one for a mean that was taken off.
         dimensions: of a vector, at most `freedom`.
-        significance: chance of a smaller ratio.
     """
     return 2 * float(special.gammaincinv((freedom - dimensions + 1) / 2, significance)) / freedom
 

@@ -99,11 +99,18 @@ def _convex_bound(noise: float, rate: float, orders: Curve) -> Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rdp:
-    """Claims the epsilon that dp-accounting's Renyi accountant gives.
+class _ByOrders:
+    """Minimises over `orders`, Renyi orders above 1; empty for the library's own list."""
 
-    Attributes:
-        orders: Renyi orders to minimise over, each above 1; empty for the library's own list.
+    orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rdp(_ByOrders):
+    """Claims the epsilon that dp-accounting's Renyi accountant gives.
 
     Guarantee:
         The mechanism is (epsilon, delta)-DP if the library is right (Mironov, Talwar and Zhang 2019 for the
@@ -112,11 +119,6 @@ class Rdp:
 
     References: Mironov, Talwar, Zhang 2019, arXiv 1908.10530. Canonne, Kamath, Steinke 2020, arXiv 2004.00010.
     """
-
-    orders: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`; infinite if the mechanism gives no guarantee. Raises `UnsupportedMechanism` unless it is
@@ -136,23 +138,15 @@ def _improved_epsilon(orders: Curve, total: Curve, delta: float) -> tuple[float,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RdpClassic:
+class RdpClassic(_ByOrders):
     """Claims the minimum over orders of `R(order) + ln(1/delta) / (order - 1)`.
 
     The figure that most published work before 2020 states; never below what the improved conversion gives.
-
-    Attributes:
-        orders: Renyi orders to minimise over, each above 1; empty for the library's own list.
 
     Guarantee: Mironov 2017, Proposition 3, given the library's Renyi divergences.
 
     References: Mironov 2017, arXiv 1702.07476. Abadi et al. 2016, arXiv 1607.00133.
     """
-
-    orders: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
         """The claim at `delta`; infinite if the mechanism gives no guarantee. Raises `UnsupportedMechanism` unless it is

@@ -26,7 +26,6 @@ class Conclusion:
 
     Attributes:
         defects: WRONG cases that are privacy bugs, those that were accepted left out.
-        off: claims that are not what the accountant's method gives.
         rounding: of these, the ones that miss the truth by less than a millionth of it.
         nonsense: cases if nonsense was given a number.
         answers: cases of a bracket with a claim that says something (neither 0 nor infinite).

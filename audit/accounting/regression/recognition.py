@@ -33,7 +33,6 @@ class MethodReport:
     """What the answers of an accountant are beside those of its method.
 
     Attributes:
-        method: named, or recognised; None if neither.
         compared: answers for which the method says something.
         results: the answers that are not the method's, as findings of cases of the kind "method".
     """

@@ -61,7 +61,6 @@ class Case:
         floors: proven lower ends of the claims of a relation: a relation that fails is WRONG if a claim is below its own.
         differ: whether a relation fails as well if both claims are the same, and neither 0 nor infinite.
         tolerance: relative distance above the upper end that still counts as exact.
-        precision: relative width the bracket is computed to.
         known: subject, version and claim of released libraries that are known to fail it.
     """
 
@@ -153,7 +152,6 @@ class CaseAnswer:
     Attributes:
         failure: "" if all were answered, "unsupported" if it said that it cannot, "raised" if it raised anything
             else, "late" if it gave no answer in time.
-        seconds: of CPU.
     """
 
     epsilons: tuple[float, ...] = ()

@@ -37,7 +37,6 @@ def rank(scores: Scores, name: str, delta: float, confidence: float, *, text: st
     """Return the memberships by rank; `DataError` if one side is empty.
 
     Args:
-        text: what messages call delta.
         inside: a family, in which every epsilon is infinite at delta 0.
     """
     checks.both_sides(scores.included, name)
@@ -57,7 +56,6 @@ def demand_curves(scores: Scores, name: str, instead: str, *, inside: str = "", 
 
     Args:
         instead: what to use if the scores carry no such mechanism; `replaced` if records are replaced.
-        inside: behind the estimator's name.
 
     Raises:
         UnsupportedMechanism: in both of these cases.

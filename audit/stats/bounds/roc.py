@@ -38,7 +38,6 @@ class TprPoint:
     """The last ROC point at or under a false positive rate, with the counts behind it.
 
     Attributes:
-        target_fpr: the rate that was asked for.
         lower, upper: band on the population's TPR at FPR `target_fpr`; simultaneous over all targets.
         false_positives, true_positives: scores of either side at or above the point's threshold.
     """

@@ -116,7 +116,6 @@ class SecretWalk:
     Attributes:
         counts: `(J,)` rising, registered beforehand.
         odds: `(r,)` prior odds of the values guessed, in the order of guessing, at least as many as the last count.
-        secrets: independent ones, of which some are guessed.
         delta: of the claims that are tested; the largest of them on a stretch.
     """
 

@@ -193,7 +193,6 @@ class BettingPath:
     """A whole game of betting, with the wealth after each group of trials.
 
     Attributes:
-        end: the state at its end.
         trials: `(points,)` trials seen, 0 first.
         joint: `(points, claims)` logarithm of the joint wealth.
         separate: `(points, attacks, claims)` of each attack as if it had been alone.

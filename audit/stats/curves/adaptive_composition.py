@@ -62,9 +62,7 @@ class Programme:
     """The largest delta at every `log a` of a grid, one step more at a time.
 
     Args:
-        kernels: what a step may be.
         start: grid index of the least `log a`.
-        stop: one past that of the largest.
         sign: 1 for values that are never too small, -1 for values that are never too large.
     """
 

@@ -16,14 +16,11 @@ class ComposedTail:
     """The upper tail of a composed loss around the saddle point of one tilt.
 
     Attributes:
-        first: loss of the first entry.
         above: `(n + 1,)` sum of the scaled P-masses from each entry on; times `exp(log_scale)` for probabilities.
         faded_sums: `(n + 1,)` the same with each mass times `exp(-distance)`, its distance in loss from the entry.
         log_scale: logarithm of what the scaled masses have to be multiplied by.
-        infinite: P-mass of an infinite loss.
         error: scaled bound on what aliasing and rounding can add to or take from a delta at the tilted mean;
             elsewhere it is times `exp(tilt * (mean - epsilon))`.
-        tilt: at which the loss was composed.
     """
 
     first: float

@@ -37,7 +37,6 @@ def closer(
     """Ends of a bracket on epsilon, moved together if steps may choose and that is worth the time.
 
     Args:
-        ends: what is known from elsewhere.
         tolerance: relative width that is wanted; below 1e-4 the search takes minutes, else seconds at most.
     """
     low, high = ends
@@ -119,7 +118,6 @@ def upper(setting: BatchSetting, *, most_cells: int, tolerance: float) -> float:
     """An epsilon that is not exceeded: each step takes the worst of triples that together dominate all there are.
 
     Args:
-        most_cells: triples that are tried at most.
         tolerance: by what share of delta the steps may be dearer than with the two triples of `lower`.
     """
     programme = setting.programme(joined_kernels(setting, cover(setting, most_cells, tolerance), tolerance), 1)

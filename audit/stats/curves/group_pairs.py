@@ -22,7 +22,6 @@ def subsampled_gaussian_group(
 
     Args:
         noise: standard deviation over the norm bound of one record's contribution.
-        size: records that change together.
         direction: "remove" (P has them) or "add".
         log_tail: logarithm of the probability beyond which either tail is not resolved.
 
@@ -46,7 +45,6 @@ def gaussian_mixture(
     Args:
         noise: standard deviation, in the unit of the shifts.
         shifts: `(k,)`, none below 0, ascending.
-        log_weights: `(k,)`, logarithms of their probabilities.
         direction: "remove" (P is moved) or "add".
         spread: about the standard deviation of the loss.
     """

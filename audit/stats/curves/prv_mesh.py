@@ -23,9 +23,6 @@ def estimates(
 
     Args:
         parts: noise multiplier, sample rate and number of steps of each part of the training.
-        deltas: of which each has its epsilon.
-        error: of epsilon, which the mesh is made for.
-        delta_error: the same of delta.
 
     References: Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Algorithms 1 and 2.
     """

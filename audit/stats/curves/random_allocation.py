@@ -46,7 +46,6 @@ def random_allocation(
         direction: "remove" (P has the record) or "add".
         side: "above" dominates, "below" is dominated.
         resolution: probability that the bound on round-off has to stay below.
-        points: of the grid of sums.
     """
     sigma = float(noise)
     width = _reach(sigma, steps) / points

@@ -33,7 +33,6 @@ def likelihood_ratio(
 
     Args:
         variance: one of `VARIANCES` (see `spread`).
-        prior_strength: for "shrunk".
         shrink_shift: means from `reference_fit.with_shrunk_shift`.
 
     References: Carlini et al. 2022, arXiv 2112.03570, algorithm 1.

@@ -41,7 +41,6 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
     Args:
         values: `(m, T)` log-probabilities, or standardised ones (Min-K %++).
         labels: `(m, T)`, -1 if nothing is predicted.
-        share: in (0, 1].
 
     References: Shi et al. 2024, arXiv 2310.16789; Zhang et al. 2024, arXiv 2404.02936.
 

@@ -29,12 +29,7 @@ _MONOTONE = 1e-2  # relative: what a grid that is chosen anew may cost where the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionPair:
-    """Two questions, and what their claims have to do with each other.
-
-    Attributes:
-        low, high: ends of the second claim over the first.
-        differ: whether equal claims break it.
-    """
+    """Two questions, and what their claims have to do with each other."""
 
     first: ClaimQuestion
     second: ClaimQuestion
