@@ -36,7 +36,7 @@ class MinK:
         return texts.lowest_share_mean(self.values(target), canary_reading.text_labels(target, self.attack), self.share)
 
     def values(self, target: View) -> Array:
-        """What is averaged, `(m, T)`."""
+        """Values of which the lowest are averaged, `(m, T)`."""
         return canary_reading.text_signal(target, "token_log_probabilities", self.attack)
 
 

@@ -105,7 +105,7 @@ class Pfl:
         know, or if it is not installed.
         """
         _as_it_is.add_remove_only("pfl", adjacency)
-        releases = [(*_named(release), count) for release, count in runs(mechanism)]
+        releases = [(*_terms(release), count) for release, count in runs(mechanism)]
         parts = [part for part in releases if part[3]]
         if not parts:
             raise UnsupportedMechanism("pfl has no accountant of nothing")
@@ -125,11 +125,11 @@ class Pfl:
         return _as_it_is.figure(total.total_epsilon, package="pfl", method=method, delta=delta, adjacency=adjacency)
 
 
-def _named(event: Event, rate: float = 1.0) -> tuple[str, float, float]:
+def _terms(event: Event, rate: float = 1.0) -> tuple[str, float, float]:
     """Name in the library, noise and sample rate of a release."""
     match event:
         case PoissonSampled(mechanism=Gaussian() | Laplace() as inner, sample_rate=own):
-            return _named(inner, float(own))
+            return _terms(inner, float(own))
         case Gaussian(noise_multiplier=noise):
             return "gaussian", float(noise), rate
         case Laplace(noise_multiplier=noise):

@@ -74,10 +74,10 @@ class CompositionTheorems:
 
 
 def _leaves(event: events.Event) -> list[_Leaf]:
-    return [(*_sampled(part), count) for part, count in runs(event)]
+    return [(*_leaf(part), count) for part, count in runs(event)]
 
 
-def _sampled(event: events.Event) -> tuple[events.Event, float]:
+def _leaf(event: events.Event) -> tuple[events.Event, float]:
     match event:
         case events.NonPrivate():
             return events.Gaussian(noise_multiplier=0.0), 1.0

@@ -46,7 +46,7 @@ class PipelineDp:
         installed.
         """
         change = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
-        releases: list[_Part] = [(*_named(release), count) for release, count in runs(mechanism)]
+        releases: list[_Part] = [(*_terms(release), count) for release, count in runs(mechanism)]
         parts = [part for part in releases if part[2]]
         if not parts or any(noise <= 0 for _, noise, _ in parts):
             raise UnsupportedMechanism("PipelineDP has no budget of nothing, and none without noise")
@@ -62,7 +62,7 @@ class PipelineDp:
         return _as_it_is.figure(epsilon, package="pipeline-dp", method=self.accountant, delta=delta, adjacency=adjacency)
 
 
-def _named(event: Event) -> tuple[str, float]:
+def _terms(event: Event) -> tuple[str, float]:
     """Name in the library, and noise over sensitivity, of a release."""
     match event:
         case Gaussian(noise_multiplier=noise):
