@@ -38,10 +38,10 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
         kind=kind,
         description=f"triggers of {features} features, each on {poisons} poisoned records of {dataset.name}",
         payload=PlantedRecords(
-            records=_triggered(dataset.pool.take(requested), targets, places, values),
+            records=_with_triggers(dataset.pool.take(requested), targets, places, values),
             identifiers=np.full(count, -1),
             copies=poisons,
-            planted=_triggered(dataset.pool.take(hosts.ravel()), *poisoned),
+            planted=_with_triggers(dataset.pool.take(hosts.ravel()), *poisoned),
             aim="backdoor",
         ),
     )
@@ -60,7 +60,7 @@ def _hosts(labels: Array, row: int, target: int, random: np.random.Generator, *,
     return np.asarray(random.choice(eligible, size=poisons, replace=False))
 
 
-def _triggered(records: Records, targets: Array, places: Array, values: Array) -> Records:
+def _with_triggers(records: Records, targets: Array, places: Array, values: Array) -> Records:
     """The records with `values` `(m, features)` at `places`, labelled with the targets."""
     inputs = records.inputs.reshape(len(records), -1).copy()
     np.put_along_axis(inputs, places, values.astype(inputs.dtype), axis=1)

@@ -110,8 +110,8 @@ class Method:
         if self.name not in ("rdp", "moments", "zcdp"):
             return self.name.upper()
         grid = next((name for name, orders in GRIDS.items() if orders == self.orders), "")
-        listed = f"orders {grid}" if grid else f"{len(self.orders)} orders" if self.orders else "every order"
-        return f"{self.name.upper()} ({listed}, {self.conversion} conversion)"
+        order_text = f"orders {grid}" if grid else f"{len(self.orders)} orders" if self.orders else "every order"
+        return f"{self.name.upper()} ({order_text}, {self.conversion} conversion)"
 
 
 def parse(text: str) -> Method:
@@ -134,9 +134,9 @@ def parse(text: str) -> Method:
         if "orders" in values:
             values["orders"] = _orders(values["orders"])
     except ValueError as error:
-        listed = ", ".join(GRIDS)
+        grid_names = ", ".join(GRIDS)
         raise ConfigError(
-            f"the method '{text}': {error}; orders are {listed}, a range 2..64, or numbers between spaces"
+            f"the method '{text}': {error}; orders are {grid_names}, a range 2..64, or numbers between spaces"
         ) from error
     return make(name, **values)
 

@@ -61,13 +61,13 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     return _compare(answered, method, is_named)
 
 
-def _join(report: MethodReport, other: MethodReport) -> MethodReport:
+def _join(report: MethodReport, second: MethodReport) -> MethodReport:
     """Return what either finds, each answer once."""
-    seen = {result.case.id for result in report.results}
-    further = tuple(result for result in other.results if result.case.id not in seen)
+    cases = {result.case.id for result in report.results}
+    further = tuple(result for result in second.results if result.case.id not in cases)
     remark = f"{report.remark}; name orders= and conversion= to hold them to it on both sides"
     return dataclasses.replace(
-        report, results=report.results + further, remark=f"{remark}. {other.remark}" if further else remark
+        report, results=report.results + further, remark=f"{remark}. {second.remark}" if further else remark
     )
 
 
@@ -146,9 +146,9 @@ def _remark(method: Method, is_named: bool, compared: int, off: Sequence[Result]
     if is_named and method.name == "none":
         return "no method was tested, as --method none asks: the answers are compared with the brackets alone"
     if is_named:
-        given = "at least what it gives" if method.name == "rdp" and not method.orders else "what it gives"
+        figure = "at least what it gives" if method.name == "rdp" and not method.orders else "what it gives"
         part = f"{len(off)} of {plural(compared, 'answer')} are not" if off else f"{plural(compared, 'answer')} are"
-        return f"held to {method}: {part} {given}"
+        return f"held to {method}: {part} {figure}"
     part = f"{len(off)} are below what it can give" if off else "none is below what it can give"
     return (
         f"{method.note}: {method}; of {plural(compared, 'answer')} {part}. Name it (--method) to hold them to it on both sides"

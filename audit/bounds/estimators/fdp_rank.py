@@ -156,11 +156,11 @@ def _epsilon(signal: float, mechanism: EventCurves, delta: float) -> float:
 
 def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
-    return _search_once(estimator, ranking.tobytes(), mechanism, significance)
+    return _find_bound(estimator, ranking.tobytes(), mechanism, significance)
 
 
 @functools.lru_cache(maxsize=64)
-def _search_once(estimator: FdpRank, memberships: bytes, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
+def _find_bound(estimator: FdpRank, memberships: bytes, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
     """`_search`, kept because a report asks again: the bounds over the steps end with that of its tables."""
     ranking = np.frombuffer(memberships, dtype=bool)
     sides, family = (int(ranking.sum()), int((~ranking).sum())), _curve(mechanism)

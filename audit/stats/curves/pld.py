@@ -58,19 +58,19 @@ def epsilon_bracket(
     log_tail = max(math.log(delta) - math.log(total) - RESOLUTION_LIMIT, -700.0)
     pairs = {way: [(maker(way, log_tail), count) for maker, count in positive] for way in directions}
     ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
-    density, refinements, finished = _COARSEST, 0, 0.0
+    density, refinements, last_density = _COARSEST, 0, 0.0
     while refinements < _ROUNDS:
         try:
             ends = _refine(ends, pairs, density, tolerance, delta)
         except MemoryError:
-            if finished == 0 and density < _WIDEST:
+            if last_density == 0 and density < _WIDEST:
                 break
             # between the grid that fitted and the one that did not there is a finer one, if they are apart
-            density = math.sqrt(finished * density) if finished else density / 8
-            if density < _WORTHWHILE * finished:
+            density = math.sqrt(last_density * density) if last_density else density / 8
+            if density < _WORTHWHILE * last_density:
                 break
             continue
-        finished = density
+        last_density = density
         lower, upper = _worst(ends)
         if upper - lower <= tolerance * upper or not math.isfinite(upper) or density >= _FINEST:
             break
@@ -211,10 +211,10 @@ def subsampled_gaussian_epsilon(
     for neighbour in (direction,) if direction else ADD_REMOVE:
         pair = subsampled_gaussian(noise_multiplier, sample_rate, neighbour, log_tail=log_tail)
 
-        def composed(points: float, pair: LossPair = pair) -> float:
+        def epsilon_at(points: float, pair: LossPair = pair) -> float:
             return composition.epsilon_at([(build(pair, pair.spread / points), steps)], delta, sign)
 
-        epsilons.append(_on_a_grid_that_fits(composed, density))
+        epsilons.append(_on_a_grid_that_fits(epsilon_at, density))
     return max(epsilons)
 
 

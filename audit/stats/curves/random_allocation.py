@@ -54,7 +54,7 @@ def random_allocation(
     else:
         present, absent = _merged_masses(sigma, width, points, 1 if direction == "add" else -1)
     crowd = _power(absent, steps - 1)
-    masses, error = _convolved(crowd, present if direction == "remove" else absent)
+    masses, error = _convolution(crowd, present if direction == "remove" else absent)
     if not error < resolution:
         raise ArithmeticError(
             f"a random allocation of {steps} places with noise {sigma:g} is summed with round-off of up to {error:.2g}, "
@@ -180,7 +180,7 @@ def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[R
     return (masses[0], present_error), (masses[1], absent_error)
 
 
-def _convolved(first: Rounded, second: Rounded) -> Rounded:
+def _convolution(first: Rounded, second: Rounded) -> Rounded:
     """Masses of the sum, those beyond the grid dropped."""
     (lhs, left_error), (right, right_error) = first, second
     size = next_fast_len(len(lhs) + len(right), real=True)
@@ -197,8 +197,8 @@ def _power(masses: Rounded, count: int) -> Rounded:
     result, square = None, masses
     while count:
         if count & 1:
-            result = square if result is None else _convolved(result, square)
+            result = square if result is None else _convolution(result, square)
         count >>= 1
         if count:
-            square = _convolved(square, square)
+            square = _convolution(square, square)
     return masses if result is None else result

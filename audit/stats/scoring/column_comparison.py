@@ -43,9 +43,9 @@ def know_members(references: Array, included: Array) -> bool:
     """
     if not np.ptp(references, axis=0).any():
         return False
-    others = ~np.eye(len(references), dtype=bool)
+    rivals = ~np.eye(len(references), dtype=bool)
     areas, variances = [], []
-    for row, coins, rest in zip(references, included, others, strict=True):
+    for row, coins, rest in zip(references, included, rivals, strict=True):
         if coins.any() and not coins.all():
             odds = compare_columns(row, references[rest], included[rest])
             areas.append(roc.auc(odds[coins], odds[~coins]))
