@@ -267,18 +267,23 @@ class Client:
         if self.settings.key_variable:
             headers["Authorization"] = f"Bearer {os.environ[self.settings.key_variable]}"
         largest = ROOM + ROOM_PER_TOKEN * _most_tokens(body)
+        is_cut = False
         try:
             connection.connect()
             with _deadline(connection.sock, self.settings.timeout):
                 connection.request("POST", path, json.dumps(dict(body)), headers)
                 response = connection.getresponse()
+                is_cut = response.status == 200
                 content = response.read(largest + 1)
+            if len(content) > largest:
+                raise ObservationError(f"the server at {self._host} answered a completion by more than {largest:,} bytes")
+            if response.length:  # a body that ends early is an error only where all of it is read at once
+                raise http.client.IncompleteRead(content, response.length)
+            is_cut = False
         finally:
             connection.close()
-        if len(content) > largest:
-            raise ObservationError(f"the server at {self._host} answered a completion by more than {largest:,} bytes")
-        if response.length:  # a body that ends early is an error only where all of it is read at once
-            raise http.client.IncompleteRead(content, response.length)
+            if is_cut:  # written, and so paid for
+                self._account({}, _most_tokens(body))
         return response.status, content, _asked_pause(response.headers.get("Retry-After"))
 
     def _printable(self, content: bytes) -> str:
@@ -313,7 +318,7 @@ class Client:
     def _account(self, answer: Json, budget: int) -> None:
         usage = answer.get("usage")
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        cost = total if isinstance(total, int) and total > 0 else budget
+        cost = total if isinstance(total, int) and not isinstance(total, bool) and total > 0 else budget
         with self._lock:
             self.tokens += cost
 
@@ -347,7 +352,7 @@ def _asked_pause(text: str | None) -> float:
         return 0.0
     with suppress(ValueError):
         return max(0.0, min(float(text), 1e9))
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, OverflowError):
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     return 0.0
 

@@ -218,6 +218,8 @@ def test_busy_servers_are_asked_again_with_growing_pauses_within_the_patience() 
         server.statuses, server.retry_after = [429], "7"
         client.completion(body | {"max_tokens": 2}, dict)
         assert 7 <= max(pauses) < 8, "the server's own wish"
+        server.statuses, server.retry_after = [429], "Wed, 21 Oct 99999999999 07:28:00 GMT"
+        client.completion(body | {"max_tokens": 4}, dict)
         server.statuses, server.retry_after = [429], "100000"
         with pytest.raises(ObservationError, match="exceed the patience of 300 s"):
             client.completion(body | {"max_tokens": 3}, dict)

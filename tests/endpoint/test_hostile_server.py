@@ -104,6 +104,15 @@ def test_a_conversation_that_is_none_ends_in_a_sentence(talk: Talk, message: str
     assert time.monotonic() - start < 10
 
 
+def test_a_body_that_is_cut_and_usage_that_is_no_number_cost_as_much_as_they_can() -> None:
+    for content in (page('{"choices": [')[:-4], page('{"usage": {"total_tokens": true}}')):
+        with talking(says(content)) as (url, _):
+            client = client_of(url, attempts=1)
+            with suppress(ObservationError):
+                client.completion(BODY, dict)
+            assert client.tokens == len("ab") + 1 + 1
+
+
 def test_a_redirect_is_not_followed_and_its_target_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_KEY", "very-secret-key")
     with talking(says(page("{}"))) as (peer, heard):
