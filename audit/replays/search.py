@@ -63,7 +63,8 @@ def search(
         results += [] if rest is None else [rest]
     open_pairs = [result for result in results if result.verdict is not ReplayVerdict.PROVED and _may_break(result, claim)]
     if open_pairs and decide is not None:
-        worst = max(open_pairs, key=lambda result: result.loss)
+        # of equally bad pairs that of the least data: one record changes most of what is returned
+        worst = max(open_pairs, key=lambda result: (result.loss, -len(repr(result.data))))
         reason = decide(program, (worst.data, worst.neighbour), claim)
         if reason is not None:
             verdict = ReplayVerdict.REFUTED

@@ -11,9 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyarrow import compute
 
+import audit
 from audit.replays.check import ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
 from audit.replays.losses import Loss
@@ -90,6 +92,15 @@ def sometimes_raw(data: Any, rng: Any) -> Any:
 def test_wrong_programs_alone_are_refuted(program: Any, pair: Any, claim: dict[str, float], *, is_right: bool) -> None:
     result = check_pair(Program(program), pair, ReplayClaim(**claim))
     assert (result.verdict is ReplayVerdict.REFUTED) is not is_right, result.reason
+
+
+@pytest.mark.slow
+def test_of_equally_bad_pairs_that_of_the_least_data_is_sampled() -> None:
+    def clamped(data: Any, rng: Any) -> Any:
+        return min(max(float(np.sum(data > 5)) + rng.laplace(), 0.0), float(len(data)))
+
+    report = audit.replay(clamped, np.array([7.9, 5.5, 2.4, 3.3, 3.2, 3.9, 8.0, 0.9, 3.7]), epsilon=1.0, sampling_seconds=4)
+    assert report.verdict is ReplayVerdict.REFUTED and report.worst.method == "sampling"
 
 
 def test_outputs_of_one_side_alone_take_their_share_of_delta() -> None:
