@@ -65,6 +65,8 @@ class Released:
             noisy if they were released so. Of several local steps, first weights less last over learning rate and steps.
         labels: `(N, b)` of the b records of each target; the adversary knows them, or inferred them.
         low, high: range of a record's values, which is public.
+        centre, deviation: of public records' values, one number or one for each channel `(channels, 1, 1)`; if None, the
+            middle of the range, and the range.
     """
 
     model: nn.Module
@@ -75,8 +77,14 @@ class Released:
     low: float = 0.0
     high: float = 1.0
     local: LocalSteps = GRADIENT
+    centre: Tensor | None = None
+    deviation: Tensor | None = None
 
     def __post_init__(self) -> None:
+        if (self.centre is None) != (self.deviation is None):
+            raise ConfigError("of the centre and deviation of public records one is given; give both or neither")
+        if self.deviation is not None and not (self.deviation > 0).all():
+            raise ConfigError("a deviation of public records is not above 0, so records could not move in units of it")
         size = sum(weight.numel() for weight in self.weights.values())
         if self.gradients.ndim != 2 or self.gradients.shape[1] != size:
             raise ConfigError(f"gradients of shape {tuple(self.gradients.shape)} for {size} parameters; expected one row each")
@@ -143,7 +151,8 @@ def total_variation(records: Tensor) -> Tensor:
 class InvertingGradients:
     """Cosine distance of gradients with a penalty on total variation that decays over the run, by plain Adam.
 
-    A fixed small penalty leaves single targets stuck, a fixed large one blurs all of them; one that decays does neither. The
+    A fixed small penalty leaves single targets stuck, a fixed large one blurs all of them; one that decays does neither.
+    Records begin at the centre of public ones, if it is known, and move in units of their deviation, else of the range. The
     records with the least distance of gradients and penalty, at its last weight, are kept; the truth is never looked at.
 
     Attributes:
@@ -170,16 +179,20 @@ class InvertingGradients:
     def reconstruct(self, released: Released, generator: torch.Generator) -> Tensor:
         """Records `(N, b, ...)` in the range of `released`."""
         targets, batch = released.labels.shape
-        span = released.high - released.low
-        start = torch.randn((targets, batch, *released.shape), generator=generator) * span / 10 + released.middle
-        records = start.clone().requires_grad_(True)
-        optimiser = torch.optim.Adam([records], lr=self.learning_rate * span)
+        start = torch.randn((targets, batch, *released.shape), generator=generator)
+        if released.centre is None or released.deviation is None:
+            centre, unit, start = torch.tensor(released.middle), torch.tensor(released.high - released.low), start / 10
+        else:
+            centre, unit = released.centre, released.deviation
+        place = start.clone().requires_grad_(True)
+        optimiser = torch.optim.Adam([place], lr=self.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.iterations)
-        best, least = start.clone(), torch.full((targets,), math.inf)
+        best, least = start * unit + centre, torch.full((targets,), math.inf)
         distance = cosine_distance(released)
         for step in range(self.iterations):
+            records = place * unit + centre
             distances = distance(records)
-            penalty = total_variation(records) / span if len(released.shape) == 3 else torch.zeros(targets)
+            penalty = total_variation(place) if len(released.shape) == 3 else torch.zeros(targets)
             with torch.no_grad():
                 # before the step, since the distances are those of the records as they are now
                 values = distances + self.variation_end * penalty
@@ -189,12 +202,12 @@ class InvertingGradients:
             optimiser.zero_grad()
             # targets share nothing, so one sum gives each its own gradient
             (distances + weight * penalty).sum().backward()  # type: ignore[no-untyped-call]
-            if self.signed and records.grad is not None:
-                records.grad.sign_()
+            if self.signed and place.grad is not None:
+                place.grad.sign_()
             optimiser.step()
             schedule.step()
             with torch.no_grad():
-                records.clamp_(released.low, released.high)
+                place.copy_(((place * unit + centre).clamp(released.low, released.high) - centre) / unit)
         return best
 
 

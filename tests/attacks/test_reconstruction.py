@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import image_distances as images
 import numpy as np
 import pytest
@@ -142,12 +144,24 @@ def test_signs_of_the_gradient_invert_a_trained_network_that_pools_and_normalise
         nn.functional.cross_entropy(model(INPUTS[8:]), LABELS[8:]).backward()
         optimiser.step()
     model.eval()
-    quality = {}
-    for signed in (False, True):
-        attack = InvertingGradients(iterations=200, variation=0.5, variation_end=0.5, signed=signed)
-        result = attack.reconstruct(released(model, 8), torch.Generator().manual_seed(0))
-        quality[signed] = images.psnr(result[:, 0].numpy(), DIGITS.inputs[:8], 1.0).mean()
-    assert quality[True] > quality[False] + 0.2
+    seen, truth = released(model, 8), DIGITS.inputs[:8]
+    public = replace(seen, centre=INPUTS[8:].mean(), deviation=INPUTS[8:].std())
+    grey = images.psnr(np.full_like(truth, truth.mean()), truth, 1.0).mean()
+    for known, variation in ((seen, 0.5), (public, 0.2)):
+        attack = InvertingGradients(iterations=200, variation=variation, variation_end=variation, signed=True)
+        result = attack.reconstruct(known, torch.Generator().manual_seed(0))
+        assert images.psnr(result[:, 0].numpy(), truth, 1.0).mean() > grey + 4
+
+
+def test_records_begin_at_the_centre_of_public_ones_in_units_of_their_deviation() -> None:
+    seen = released(convolutional(nn.ReLU), 8)
+    public = replace(seen, centre=torch.tensor(0.7), deviation=torch.tensor(0.02))
+    start = InvertingGradients(iterations=1).reconstruct(public, torch.Generator().manual_seed(0))
+    assert float(start.mean()) == pytest.approx(0.7, abs=0.01) and float(start.std()) == pytest.approx(0.02, rel=0.2)
+    with pytest.raises(ConfigError, match="give both or neither"):
+        replace(seen, centre=torch.tensor(0.7))
+    with pytest.raises(ConfigError, match="not above 0"):
+        replace(public, deviation=torch.tensor(0.0))
 
 
 def test_targets_do_not_touch_each_other() -> None:
