@@ -63,7 +63,9 @@ def frontier(
 
 
 def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -> tuple[dict[str, Any], list[str]]:
-    """Return a config's values with a mechanism per multiplier in place of one, and their names."""
+    """Return a config's values with a mechanism per multiplier in place of one, and their names; `ConfigError` if that one is
+    not there, takes no noise, or several could be meant.
+    """
     from audit.config import yaml_text
 
     settings: dict[str, Any] = yaml_text.read(text)[0]

@@ -85,7 +85,7 @@ def neighbouring_pairs(
     within: bool = False,
     adjacency: Adjacency | str | None = None,
 ) -> tuple[tuple[Pair, ...], Adjacency]:
-    """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe; and their relation."""
+    """The pairs that a caller gives, or that arguments of `mechanism` describe, and their relation; else `ConfigError`."""
     from audit.mechanism_checks import neighbours as patterns
 
     relation = None if adjacency is None else Adjacency.by_name(adjacency)

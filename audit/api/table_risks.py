@@ -64,7 +64,7 @@ def table_risks(
 
 
 def read_side(table: Any, side: str) -> tuple[Any, str, bytes]:
-    """Return the frame, its name, and the bytes that its hash is taken of."""
+    """The frame, its name, and the bytes to hash; `ConfigError` for neither a pandas table nor a path."""
     import pandas as pd
 
     from audit.data.frames import read_table, with_exact_numbers

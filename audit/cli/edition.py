@@ -20,7 +20,8 @@ _COLUMNS = ("attack", "score", "member")
 def external_edition(report: AuditReport, source: Path, title: str | None, earlier: Sequence[Path]) -> AuditReport:
     """Return the external edition of a report; one that is external already as it is.
 
-    `ConfigError` if the seed can be guessed, or if an attacker with the earlier editions that are there recovers something.
+    `ConfigError` if the seed can be guessed, or if an attacker with the earlier editions that are there recovers
+    something; `DataError` if scores or the record key are missing or damaged.
     """
     from audit.cli.report_files import load
     from audit.experiment.external import editions

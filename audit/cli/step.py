@@ -34,7 +34,9 @@ class Acceptance:
     strict: bool = False
 
     def reasons(self, name: str) -> dict[str, str]:
-        """Return the reason of each accepted check of the step `name`; options come before the file."""
+        """Return the reason of each accepted check of the step `name`; options come before the file. `ConfigError` if an option
+        is not `CHECK=reason`, `DataError` if the file is missing or has another form.
+        """
         pairs = [option.partition("=") for option in self.options]
         for check, _, reason in pairs:
             if not check.strip() or not reason.strip():

@@ -41,7 +41,7 @@ class Resolution:
 
 
 def config_names(name: str) -> Path:
-    """The file of a config: a path, or the name of one that comes with the project (beside a folder of that name too)."""
+    """The file of a config: a path, or a name of the project's (beside a folder of that name too); else `ConfigError`."""
     path = Path(name)
     if path.is_file():
         return path

@@ -22,7 +22,7 @@ def _loss(name: str) -> str:
 
 
 def optimizer_keys(optimizer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options that an optimiser takes, and those of them that have no default."""
+    """Return the options that an optimiser takes, and those without a default; `ConfigError` without such an optimiser."""
     return plugins.keys(plugins.find(_OPTIMIZERS, str(optimizer.get("kind")), "training.optimizer"))
 
 

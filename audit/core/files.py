@@ -67,12 +67,12 @@ def file_sha256(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The same as UTF-8 text, or `UnicodeDecodeError`."""
+    """The same as UTF-8 text, or `UnicodeDecodeError`; `OSError` as of `read`."""
     return read(path).decode()
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds; `ValueError` if it is no JSON, or nested beyond what can be read."""
+    """The content of a JSON file; `ValueError` if it is none or nested beyond what can be read, `OSError` as of `read`."""
     try:
         return json.loads(read(path))
     except RecursionError as error:

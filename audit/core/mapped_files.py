@@ -42,7 +42,7 @@ class MappedFile:
 
     @staticmethod
     def at(path: Path, shape: tuple[int, ...]) -> MappedFile:
-        """The file at `path`, as it is now; all of its bytes are read."""
+        """The file at `path`, as it is now; all of its bytes are read. `OSError` if they cannot be."""
         stamp = _stamp(path)  # first, so that a change is seen that comes while the bytes are read
         digest = file_sha256(path)
         return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path), sha256=digest, stamp=stamp)

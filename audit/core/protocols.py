@@ -116,7 +116,7 @@ class Needs:
 
 
 class Attack(Protocol):
-    """Scores the canaries of one target run. A function of arrays: trains nothing, sees no coins of the target."""
+    """Scores the canaries of one target run, `(m,)` float64. A function of arrays: trains nothing, sees no target coins."""
 
     @property
     def needs(self) -> Needs: ...
@@ -224,7 +224,7 @@ class Executor(Protocol):
 
 
 class Target(Protocol):
-    """A model a third party trained: gives its outputs for records."""
+    """A model a third party trained: gives its outputs for records `(n, ...)`, `(n, classes)` float32."""
 
     def logits(self, inputs: Array) -> Array: ...
 

@@ -36,7 +36,7 @@ def image_axes(inputs: Array, location: str) -> Array:
 
 
 def find_scaling(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
-    """The scaling of records: pixels in [-1, 1], whole numbers as such if these are asked for, all others as they are."""
+    """The scaling: pixels in [-1, 1], others as they are; `DataError` if whole numbers are asked for and these are others."""
     if whole_numbers:
         if inputs.dtype.kind not in "iub":
             raise DataError(f"{location} has type {inputs.dtype}; data.whole_numbers asks for integers")
@@ -77,7 +77,7 @@ LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
 def make_source(
     origin: str, names: Sequence[str], sha256: str, parts: Sequence[Part], scalings: Sequence[Scaling], *, classes: int | None
 ) -> Source:
-    """The source of one part, or of a part and a test part, which have records of one shape and scale.
+    """The source of one part, or of a part and a test part; `DataError` if their records differ in shape or scale.
 
     `origin` says the kind and the files; `classes` of None takes the largest label plus one, 0 is for tasks without.
     """

@@ -7,7 +7,7 @@ from audit.core.errors import DataError
 
 
 def uniform(records: int, clients: int, generator: np.random.Generator) -> tuple[Array, ...]:
-    """Return the rows of each client, all records dealt out in random order in equal parts."""
+    """Return the rows of each client, dealt out at random in equal parts; `DataError` if clients outnumber the records."""
     _refuse_small(records, clients)
     return tuple(np.sort(part) for part in np.array_split(generator.permutation(records), clients))
 
@@ -15,7 +15,8 @@ def uniform(records: int, clients: int, generator: np.random.Generator) -> tuple
 def dirichlet(labels: Array, clients: int, concentration: float, generator: np.random.Generator) -> tuple[Array, ...]:
     """Return the rows of each client, the records of each class dealt out in shares of a symmetric Dirichlet law.
 
-    A client that got nothing takes one record of the client that has most, so that each holds at least one.
+    A client that got nothing takes one record of the client that has most, so that each holds at least one. `DataError` if
+    there are fewer records than clients, or labels are no classes.
 
     Args:
         labels: `(n,)` class of each record.
@@ -41,7 +42,9 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
 
 
 def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, ...]:
-    """Return the rows of each client, if `owners` `(records,)` name it; of the public number of clients others hold nothing."""
+    """Return the rows of each client, if `owners` `(records,)` name it; of the public number of clients others hold nothing.
+    `DataError` if they do not, or name more clients.
+    """
     if owners is None or len(owners) != records:
         raise DataError(
             "split 'column' needs data that say whose record each is; name the columns in data.client (kind: table)"

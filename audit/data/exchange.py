@@ -19,7 +19,7 @@ LARGEST = 1e300  # number
 
 
 def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
-    """Remove `metadata`, of this schema, from the arrays of a file and return it; nothing if the file has none."""
+    """Remove and return `metadata`, {} if the file has none; `DataError` if it is no object of this schema with its keys."""
     if NAME not in arrays:
         return {}
     text = arrays.pop(NAME)

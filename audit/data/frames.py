@@ -12,14 +12,14 @@ _JOB, _CELLS_JOB = "audit.data.table_columns:read_columns", "audit.data.table_co
 
 
 def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
-    """The pandas frame in a CSV, gzipped CSV or Parquet file with rows; text cells keep '?' and 'NA' as they are."""
+    """The pandas frame in a CSV, gzipped CSV or Parquet file, '?' and 'NA' kept; `DataError` if it is damaged or has no row."""
     return read_by_separators(content, place, [separator], columns=columns, skip=skip)[0]
 
 
 def read_by_separators(
     content: bytes, place: Path, separators: Sequence[str], *, columns: list[str] | None = None, skip: int = 0
 ) -> tuple[Any, str]:
-    """The frame by the separator that gives most columns, and that separator."""
+    """The frame by the separator that gives most columns, and that separator; errors as of `read_table`."""
     import pandas as pd
 
     facts, arrays = parse(_JOB, content, place, {"columns": columns, "separators": list(separators), "skip": skip})

@@ -194,7 +194,7 @@ def _read_inputs(x: Any, size: int, location: str) -> Any:
 
 
 def read_truths(y: Any, location: str) -> Array:
-    """Return what a model is to answer: numbers or text, `(n,)`, numbers `(n, k)`, masks or images `(n, ...)`."""
+    """Return what a model is to answer: numbers or text `(n,)`, numbers `(n, k)`, masks, images `(n, ...)`; or `DataError`."""
     if isinstance(y, Mapping | tuple) or (hasattr(y, "columns") and y.shape[1] == 0):
         parts = f" with {', '.join(map(repr, y))}" if isinstance(y, Mapping) else ""
         raise DataError(

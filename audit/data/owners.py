@@ -33,7 +33,7 @@ class OwnerRule:
 
     @classmethod
     def of(cls, value: Any) -> OwnerRule | None:
-        """Return the rule that `data.client` spells out: a column, a list of them, or a mapping with the keys of this class."""
+        """The rule of `data.client`: a column, a list of them, or a mapping with the keys of this class; else `ConfigError`."""
         if value is None:
             return None
         spec = value if isinstance(value, Mapping) else {"columns": [value] if isinstance(value, str) else value}
@@ -51,7 +51,7 @@ class OwnerRule:
         return cls(columns=tuple(columns), widths=dict(widths), runs=runs)
 
     def read(self, frame: Any, place: Path) -> Array:
-        """Return the client of each row, text `(n,)`; a column with a width has to hold numbers."""
+        """Return the client of each row, text `(n,)`; `DataError` if a column with a width holds other things than numbers."""
         parts = [self._values(frame, name, place) for name in self.columns]
         names = np.asarray(["/".join(values) for values in zip(*parts, strict=True)], dtype=str)
         if not self.runs:

@@ -49,6 +49,7 @@ class RowContainer:
         return self.size
 
     def select(self, places: Array) -> RowContainer:
+        """Return the records at `places` `(m,)`, in that order."""
         take = self.take
         return RowContainer(size=len(places), take=lambda rows: take(places[rows]))
 
@@ -256,7 +257,7 @@ def find_digests(rows: RowContainer) -> Array:
 
 
 def concatenate(first: Any, second: Any, names: tuple[str, str]) -> Any:
-    """Return the records of two containers of one form, which messages call by `names`, as one container of that form."""
+    """The records of two containers of one form, which messages call by `names`, as one; `DataError` if the forms differ."""
     if isinstance(first, Mapping) and isinstance(second, Mapping) and list(first) == list(second):
         return {key: concatenate(first[key], second[key], (f"{names[0]}['{key}']", f"{names[1]}['{key}']")) for key in first}
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):

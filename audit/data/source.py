@@ -84,7 +84,7 @@ class Scaling:
     whole: bool = False
 
     def fit(self, train: Array) -> Scaling:
-        """The scaling with the statistics of `train` `(n, features)` filled in; itself if nothing is fitted."""
+        """The scaling, with statistics of `train` `(n, features)` if it needs any; `DataError` if then there is no record."""
         if not self.standardised_columns:
             return self
         if len(train) == 0:
@@ -101,11 +101,11 @@ class Scaling:
         return replace(self, offset=offset, unit=unit)
 
     def apply(self, inputs: Array) -> Array:
-        """The scaled records, float32, in chunks so that no float64 copy of all is made; whole ones as int64."""
+        """The scaled records, float32, or int64 of whole ones; `DataError` if a value is too large for float32."""
         if self.whole:
             return inputs.astype(np.int64)
         out = np.empty(inputs.shape, np.float32)
-        for start in range(0, len(inputs), 4096):
+        for start in range(0, len(inputs), 4096):  # so that no float64 copy of all is made
             rows = slice(start, start + 4096)
             out[rows] = scale_numbers(inputs[rows], (self.offset, self.unit))
         return finite_inputs(out, "the data, as float32,")
@@ -113,7 +113,7 @@ class Scaling:
     def rows(self, part: Part, index: Array) -> Any:
         """The scaled records of `part` at `index`: an array, or rows that are scaled when they are asked for.
 
-        The latter if they are mapped from a file, or bytes that would take over 256 MB as float32.
+        The latter if they are mapped from a file, or bytes that would take over 256 MB as float32. Errors as of `apply`.
         """
         if isinstance(part.inputs, RecordArray):
             return part.inputs.take_rows(index)

@@ -31,7 +31,9 @@ def prepare(header: Mapping[str, Any]) -> None:
 
 
 def read_columns(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The columns of a file, by the separator that gives most of them; cells without numbers are text, truth values or None."""
+    """The columns of a file, by the separator that gives most of them; cells without numbers are text, truth values or None.
+    `DataError` if it cannot be parsed, or unpacks to far more than it holds.
+    """
     frames, refusal = [], DataError(f"{header['place']}: no separator is given")
     for separator in header["separators"]:
         try:

@@ -46,6 +46,7 @@ def write_cells(cells: Sequence[Any]) -> Array:
 
 
 def read_cells(array: Any, place: Path) -> list[Any]:
+    """The cells that `write_cells` wrote; `DataError` if they are not in this form."""
     try:
         cells = json.loads(array.tobytes().rstrip(b"\0"))
     except (AttributeError, ValueError, RecursionError) as error:
@@ -69,7 +70,11 @@ def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tupl
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, in which each line that is not empty is a
             text; a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
-        whole_numbers: read them too, as classes and users have them, of formats with columns.
+        whole_numbers: read them too, as classes and users have them.
+
+    Raises:
+        ConfigError: a file of another ending, or a plain text, which has no columns, if whole numbers are asked for.
+        DataError: it cannot be read, or a record has no such text; names the record.
     """
     if place.is_dir():
         return _arrow_folder(place, column, whole_numbers)
@@ -88,6 +93,7 @@ def read_texts(place: Path, column: str, *, whole_numbers: bool = False) -> tupl
 
 
 def whole_text(place: Path) -> tuple[str, list[tuple[str, bytes]]]:
+    """A plain text as it is, and what was read; `DataError` if it cannot be read as text."""
     content = read_bytes(place, "texts")
     (text,) = _texts(content, place, {"suffix": None})
     return text, [(place.name, content)]
@@ -124,7 +130,7 @@ def prepare(header: Mapping[str, Any]) -> None:
 
 
 def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The texts of a file; of a text without a format the whole. Runs inside the confined process."""
+    """The texts of a file, or the whole without a format, in the confined process; errors as of `read_texts`."""
     place, suffix = Path(header["place"]), header["suffix"]
     body = _unpack(content, place, header)
     if suffix is None:

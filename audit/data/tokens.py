@@ -17,7 +17,8 @@ Encode = Callable[[str], list[int]]
 def encoder(tokenizer: str, unused: int) -> tuple[Encode, Vocabulary]:
     """Return how a text becomes token numbers, and the vocabulary with so many unused tokens, which no text holds, behind it.
 
-    `tokenizer` is "bytes", or a folder with tokenizer.json (or that file).
+    `tokenizer` is "bytes", or a folder with tokenizer.json (or that file). `ConfigError` without tokenizers, `DataError`
+    without such a file.
     """
     if tokenizer == BYTES:
         return _bytes, Vocabulary(size=END + 1 + unused, unused=unused)

@@ -16,7 +16,8 @@ def group_source(source: Source, limit: object) -> Source:
     """Return the source with a user in place of each record: `(users, limit, ...)` inputs, `(users, limit)` float64 labels.
 
     Users are named by `owners`; without them `limit` neighbouring records of the file make up one. Further records of a user
-    are left out: what bounds a user's part is clipped, and `limit` only bounds the work.
+    are left out: what bounds a user's part is clipped, and `limit` only bounds the work. `ConfigError` for a `limit` below 1,
+    texts, or records without a class; `DataError` for columns scaled by the train split, or fewer than two users.
     """
     count = typed.records("records_per_user", limit)
     if count is None or count < 1:

@@ -20,7 +20,8 @@ _SECONDS = 60
 @functools.cache
 def library(source: str) -> ctypes.CDLL | None:
     """Return the functions of `source`, a C file in the folder `compiled`; None if it cannot be compiled, which is logged once.
-     That there is no compiler is not logged: it is what most machines of users are like, and costs speed alone. It is compiled
+
+    That there is no compiler is not logged: it is what most machines of users are like, and costs speed alone. It is compiled
     once a process, for its processor, into a folder that is gone when this returns: nothing is kept that another program could
     change. `CC` in the environment names the compiler.
     """

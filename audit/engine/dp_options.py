@@ -57,7 +57,8 @@ class Technique:
 
 class Augmentation:
     """Random views of records of some shape, each model from its own stream, a fresh one every step.
-     Flips and shifts are drawn on the device `counters`, the same for a view however a batch is cut into passes; None draws
+
+    Flips and shifts are drawn on the device `counters`, the same for a view however a batch is cut into passes; None draws
     from generators on the host, which a function of the user's own always does. `ConfigError` for those of records that are no
     images.
     """

@@ -32,7 +32,8 @@ def train(
     job: TrainingJob, progress: Progress, settings: ScheduleSettings | None = None, technique: Technique | None = None
 ) -> TrainedModels:
     """The trained models of `job`, with a record of what was really done.
-     Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to the clip
+
+    Each step samples every record by its own coin (Poisson), clips each example's gradient over all parameters to the clip
     norm, adds Gaussian noise to the sum and divides by the expected batch size. Without DP-SGD for a mechanism there is no
     clipping and no noise. Models share nothing but kernel launches: the result of one depends on its seed alone. `progress` is
     called with the model-steps done since its last call. `ConfigError` for a device that is absent, a model or an optimiser

@@ -87,7 +87,7 @@ def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def find_loss(name: str) -> RecordLoss:
-    """Return the loss that a job names: "" for the usual one, or "package.module:function", which must be there."""
+    """Return the loss that a job names: "" for the usual one, or "package.module:function"; `ConfigError` if there is none."""
     if not name:
         return USUAL
     if name.count(":") != 1:

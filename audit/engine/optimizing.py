@@ -51,7 +51,7 @@ class NamedOptimizer(Protocol):
 
 
 def start_optimizer(job: TrainingJob, layout: Layout) -> OptimizerState:
-    """A fresh state of the optimiser that a job names, for parameters of N models that are as `layout` says."""
+    """A fresh state of a job's optimiser, for parameters of N models as `layout` says; errors as of `build_optimizer`."""
     optimizer = build_optimizer(job)
     if not isinstance(optimizer, NamedOptimizer):
         return optimizer.start(job.steps)

@@ -33,7 +33,7 @@ class RecordRows:
         return self._dtype.itemsize if self._records.dtype.kind == "f" else 8
 
     def index_select(self, axis: int, index: Tensor) -> Tensor:
-        """The records of these numbers, `(len(index), ...)`, on the device; the axis has to be that of the records."""
+        """The records of these numbers, `(len(index), ...)`, on the device; `ValueError` if `axis` is not theirs."""
         if axis != 0:
             raise ValueError(f"axis {axis}: records lie along axis 0")
         rows = torch.from_numpy(self._records.rows(index.cpu().numpy()))

@@ -16,7 +16,7 @@ LOG = logging.getLogger("audit")
 
 @contextmanager
 def log_in(path: Path) -> Iterator[Callable[[], None]]:
-    """While it is open, what the audit logs is appended to a regular file as well; gives what closes the file earlier."""
+    """While open, the log is appended to a regular file too (else `OutputError`); gives what closes the file earlier."""
     stream = _open(path)
     level = LOG.level
     LOG.setLevel(logging.INFO)

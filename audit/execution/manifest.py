@@ -16,7 +16,7 @@ LOG = logging.getLogger("audit")
 
 
 def start(folder: Path, config_sha256: str) -> str:
-    """Return when this run was first started; kept across resumes so that the report does not depend on interruptions."""
+    """Return when this run was first started, also if resumed; `ConfigError` if it is of another config or version."""
     path = folder / MANIFEST
     if path.exists():
         manifest = _read(path)
@@ -40,7 +40,7 @@ def start(folder: Path, config_sha256: str) -> str:
 
 
 def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
-    """Write down which code the run is of, by the hash of each source; later the same code is demanded."""
+    """Write down which code the run is of, by the hash of each source; later `ConfigError` for other code."""
     path = folder / MANIFEST
     manifest = _read(path)
     before = manifest.setdefault("code", dict(sources))

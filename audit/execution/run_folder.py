@@ -71,7 +71,7 @@ def _problem(folder: Path, name: str, checksum: str) -> str:
 
 
 def read_sums(folder: Path, sums: str = SUMS) -> dict[str, str]:
-    """The checksums in `SHA256SUMS`, or another file of them, by the names of the files."""
+    """The checksums in `SHA256SUMS`, or another such file, by file; `DataError` if it is damaged or lists a file twice."""
     path = folder / sums
     try:
         text = read_text(path)

@@ -20,7 +20,7 @@ _SECONDS = 120  # for whoever has to type the key's passphrase
 
 
 def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
-    """Sign the folder's `SHA256SUMS`, or another file of checksums, with a private key and return the path of the signature."""
+    """Sign `SHA256SUMS`, or another such file, and return the signature's path; errors as of `sign_bytes` and `write`."""
     target = folder / f"{sums}.sig"
     content = sign_bytes((folder / sums).read_bytes(), key, NAMESPACE)
     write(target, content)
@@ -28,7 +28,7 @@ def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
 
 
 def sign_bytes(content: bytes, key: Path, namespace: str) -> bytes:
-    """Return the signature of some bytes by a private key; `ConfigError` if OpenSSH cannot use it."""
+    """The signature of bytes; `ConfigError` if the key is absent or OpenSSH cannot use it, `OutputError` without OpenSSH."""
     if not key.is_file():
         raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
     process = _run(["-Y", "sign", "-q", "-f", str(key), "-n", namespace], content)
@@ -38,7 +38,7 @@ def sign_bytes(content: bytes, key: Path, namespace: str) -> bytes:
 
 
 def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
-    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" if it is."""
+    """Return why a signature of `SHA256SUMS`, or another such file, is not of a public key, or ""; errors as of `refusal`."""
     signer = _public_key(public)
     signature = folder / f"{sums}.sig"
     if not signature.is_file() or not (folder / sums).is_file():
@@ -48,7 +48,9 @@ def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
 
 
 def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> str:
-    """Return what OpenSSH says against a signature of these bytes by a public key, "" if it is one."""
+    """Return what OpenSSH says against a signature of these bytes by a public key, "" if it is one; `DataError` if the key
+    cannot be read, `OutputError` without OpenSSH.
+    """
     return _verify(content, signature, _public_key(public), namespace)
 
 

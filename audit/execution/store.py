@@ -54,7 +54,12 @@ class Store:
 
     @classmethod
     def start(cls, final: Path, config_sha256: str, *, resume: bool = False) -> Store:
-        """A new run folder, or the unfinished one of the same config if `resume` is set, which no other audit may use."""
+        """A new run folder, or the unfinished one of the same config if `resume` is set.
+
+        Raises:
+            ConfigError: the folder exists already, is in use, or belongs to another config.
+            OutputError: it cannot be created or written to.
+        """
         folder = final.with_name(final.name + PARTIAL)
         if os.path.lexists(final):
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
@@ -98,7 +103,9 @@ class Store:
         return replace(self, _values=PRIVATE)
 
     def record_key(self, key: bytes | None = None) -> bytes:
-        """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`."""
+        """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`.
+        `ConfigError` if the stored one is another, or cannot be read.
+        """
         path = self.folder / RECORD_KEY
         if not os.path.lexists(path):
             self.write(RECORD_KEY, key or secrets.token_hex(16).encode())
@@ -114,7 +121,7 @@ class Store:
         return stored_key
 
     def seed(self) -> int:
-        """Return the seed of a config that names none: drawn when first asked for, kept for `--resume`."""
+        """The seed of a config without one, drawn once and kept for `--resume`; `ConfigError` if the stored one is damaged."""
         path = self.folder / SEED
         if not os.path.lexists(path):
             self.write(SEED, str(new_seed()).encode())
@@ -153,7 +160,7 @@ class Store:
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Names of the arrays under `key`, sorted."""
+        """Names of the arrays under `key`, sorted; `OutputError` if there are none, or they are damaged."""
         path = self._path(key)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -262,7 +269,7 @@ def _make_private(folder: Path) -> None:
 
 
 def write_outputs(final: Path, files: Mapping[str, bytes]) -> Path:
-    """A finished folder with these files and their checksums, for audits that need no resuming."""
+    """A finished folder with these files and their checksums, for audits that need no resuming; errors as of `Store.start`."""
     contents = hashlib.sha256(b"".join(name.encode() + content for name, content in sorted(files.items())))
     store = Store.start(final, contents.hexdigest(), resume=True)
     for name, content in files.items():

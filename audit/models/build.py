@@ -96,7 +96,7 @@ def _host_streams(seed: Seed) -> Iterator[None]:
 def starting(
     spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
 ) -> nn.Module:
-    """The model that training starts from: `initialise_model`, with the weights of `start`, which must be of such a model."""
+    """The model that training starts from, with the weights of `start` if given; `ConfigError` if they are of another model."""
     module = initialise_model(spec, input_shape, classes, seed)
     if start is None:
         return module

@@ -20,7 +20,8 @@ def tokenizer_template(tokenizer: Any) -> Callable[[Messages], str]:
 
 def read_template(*folders: Path) -> Callable[[Messages], str]:
     """Return how the chat template of the first folder that has one writes messages as one text.
-     A template is a program; it is rendered by jinja2's sandbox, which has no access to files, imports or attributes.
+
+    A template is a program; it is rendered by jinja2's sandbox, which has no access to files, imports or attributes.
     `DataError` if no folder has one, or it cannot be read or rendered.
     """
     extra_library("transformers")

@@ -104,7 +104,8 @@ class LanguageModel:
 
     def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None, classes: int = 0) -> nn.Module:
         """Return the model, in training mode, for texts of `length` tokens, in so many classes; 0 for a causal model.
-         Random initial weights are those of `seed`; without one those that are public, the same in every training.
+
+        Random initial weights are those of `seed`; without one those that are public, the same in every training.
         `ConfigError` if transformers is not installed, or knows no such model; `DataError` if the folder cannot be read, or the
         model is too small.
         """

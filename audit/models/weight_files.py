@@ -79,7 +79,7 @@ def read_places(folder: Path) -> list[Path]:
 
 
 def numbers(folder: Path) -> int:
-    """Return how many numbers the folder's safetensors hold together, by their headers."""
+    """Return how many numbers the folder's safetensors hold, by their headers; `DataError` if a file cannot be read."""
     places = sorted(folder.glob("*.safetensors"))
     return sum(math.prod(shape) for place in places for shape in shapes(place).values())
 

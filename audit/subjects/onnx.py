@@ -90,6 +90,7 @@ class Onnx(ConfinedFile):
 
     @staticmethod
     def load(content: bytes, name: str, device: torch.device) -> Model:
+        """The graph; `DataError` if onnxruntime cannot read it, it names other files, or it has more than one input."""
         refuse_external(content, name)
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as states

@@ -33,7 +33,7 @@ _MOST_SHARED = 4  # times that a storage may be written out: tied weights share 
 
 
 def weights_in(content: bytes, name: str, key: str) -> dict[str, torch.Tensor]:
-    """The tensors by name in a file of weights, which is parsed in a confined process; `key` of "" takes all that it holds."""
+    """The tensors in a file of weights, all or those at `key`, by a confined process; `DataError` if it holds anything else."""
     limit = _MOST_SHARED * len(content) + _SPARE
     reply, body = process.read(_JOB, content, name, memory_bytes=2 * limit + len(content), limit=limit, facts={"key": key})
     raw = unpack(reply.get("arrays"), body, name)
@@ -56,7 +56,7 @@ def _tensor(values: Any, description: Any, name: str) -> torch.Tensor:
 
 
 def read_weights(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """Parse the file: the tensors as bytes, with their types and shapes. Runs inside the confined process."""
+    """The tensors as bytes, their types and shapes; runs inside the confined process. Errors as of `weights_in`."""
     name, key = header["name"], header["key"]
     weights = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
     if key:

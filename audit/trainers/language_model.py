@@ -88,7 +88,8 @@ class LanguageModelTrainer:
 
     def fit(self, job: TrainingJob, progress: Progress) -> Subject:
         """Return the trained models of `job`; `ExecutionMismatch` if training moved nothing, or what is frozen.
-         `UnsupportedMechanism` for a mechanism other than DP-SGD or plain SGD, canaries that are gradients, and layers that mix
+
+        `UnsupportedMechanism` for a mechanism other than DP-SGD or plain SGD, canaries that are gradients, and layers that mix
         records.
         """
         if job.noisy is None and not is_non_private(job.mechanism):

@@ -59,7 +59,8 @@ class MatrixFactorizationTrainer:
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.
-         `UnsupportedMechanism` if it is no matrix factorisation, a record takes part more often than is accounted for, or a
+
+        `UnsupportedMechanism` if it is no matrix factorisation, a record takes part more often than is accounted for, or a
         layer of the model mixes examples.
         """
         event = job.mechanism

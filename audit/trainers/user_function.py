@@ -43,7 +43,8 @@ class UserFunction:
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`; its checkpoints and canaries that are gradients are an `UnsupportedMechanism`.
-         `ConfigError` if the function cannot be loaded, returned something else than a model, or changed what the model holds
+
+        `ConfigError` if the function cannot be loaded, returned something else than a model, or changed what the model holds
         outside of parameters and buffers.
         """
         if job.canaries.are_gradients or job.checkpoints:

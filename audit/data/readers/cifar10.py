@@ -113,7 +113,7 @@ def _batch(content: bytes, name: str) -> Part:
 
 
 def read_batch(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """The pixels and labels of a batch; runs inside the confined process."""
+    """The pixels and labels of a batch, in the confined process; `DataError` if it is hostile, damaged or of another form."""
     name = header["place"]
     batch = plain_unpickle(content, name)
     if not isinstance(batch, dict) or b"data" not in batch or b"labels" not in batch:

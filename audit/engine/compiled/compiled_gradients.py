@@ -120,7 +120,7 @@ class CompiledGradients(TapeGradients):
     ) -> Clipping | None:
         """`add_sum` for those records of `data` (inputs and labels) with the numbers `indices` `(N * rows,)`, read in place.
 
-        `into` is how to clip, and the flat sum; raises as `check_records`.
+        `mask` `(N, rows)` says which are real, `into` how to clip, and the flat `(N, width)` sum; raises as `check_records`.
         """
         (inputs, labels), (clip, total) = data, into
         if labels is not self._valid_labels:  # once for each tensor of labels

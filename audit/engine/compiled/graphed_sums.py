@@ -69,7 +69,7 @@ class GraphedSums:
         self._graphs: dict[torch.Size, Graph] = {}
 
     def run(self, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Return what `work(rows_at, mask)` returns, which later passes overwrite; its memory stays where it is.
+        """Return what `work(rows_at, mask)`, of `(N * rows,)` and `(N, rows)`, returns; later passes overwrite it in its place.
 
         Raises:
             CaptureError: the pass cannot be captured.

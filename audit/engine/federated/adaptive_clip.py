@@ -36,6 +36,7 @@ class ClipNorms:
         return scaled
 
     def count_noise(self) -> Tensor:
+        """Return the noise of a round's counts `(N,)`."""
         draws = torch.stack([torch.randn((), generator=stream, dtype=torch.float64) for stream in self.streams])
         return draws.to(self.counts.device) * self.deviation
 

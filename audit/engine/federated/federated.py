@@ -41,7 +41,8 @@ class Federations:
     noise to their updates, and none to the sum: its noise stays that of the accounted clients.
 
     Models that cannot share slots (dropout, buffers that differ), or that give single examples no gradient, are an
-    `UnsupportedMechanism`; too few records for the clients, or canaries made for another model, a `DataError`.
+    `UnsupportedMechanism`; too few records for the clients, or canaries made for another model, a `DataError`; no such split,
+    or more hosts than clients, a `ConfigError`.
     """
 
     crews: ClassVar[type[Workers]] = Workers

@@ -113,7 +113,8 @@ class Workers:
         self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()
     ) -> tuple[Tensor, PrivateSteps | None]:
         """Return how far the models of `k` clients moved, as gradients `(k, width)`, for `k` up to `slots`; and their DP-SGD.
-         They train on records `rows` `(k, steps, rows)`, of which `real` says which are no padding, from the models `start`
+
+        They train on records `rows` `(k, steps, rows)`, of which `real` says which are no padding, from the models `start`
         `(k, width)` that they were sent. `streams` are of each client's own noise, if its steps are DP-SGD.
         """
         if self._compiled is not None:

@@ -47,7 +47,7 @@ class ReleasedSums:
 
 
 class RoundMeasures:
-    """What was done in each round of N federations, for the checks of the execution.
+    """What was done in each round of N federations, of models as `like` `(N, width)`, for the checks of the execution.
 
     `participants` `(N, steps)` took part in each step of the accounting; of the honest ones `replies` `(N, rounds)` arrive.
     """
@@ -86,7 +86,8 @@ class RoundMeasures:
 
     def executed(self, steps: int, coordinates: int, population: int, *, local: bool, inner: int) -> Executed:
         """Return all of it; a round without clients has no local noise, and counts as a draw all the same.
-         Steps are those of the accounting; `coordinates` get noise in a round, and `inner` x steps in a client's update;
+
+        Steps are those of the accounting; `coordinates` get noise in a round, and `inner` x steps in a client's update;
         `population` are clients and canary clients. With `local`, noise is that of the clients that reply.
         """
         count, rounds = self.replies.shape

@@ -64,7 +64,7 @@ class RoundPlan:
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
-    """Return the rows of the train split that each client holds, the same for all federations; `DataError` if they are few."""
+    """The rows of the train split of each client; `ConfigError` for no split of that name, `DataError` for too few records."""
     generator = seed.child("clients").numpy()
     if kind == "uniform":
         return clients.uniform(len(dataset.train), count, generator)

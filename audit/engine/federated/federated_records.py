@@ -17,7 +17,8 @@ from audit.engine.federated.federated_clients import Workers
 
 class RecordSight:
     """What an adversary reads off a round for each canary that is a record, of federations that train together.
-     It looks at the cosine between the record's gradient, at the model that clients were sent, and its view (Li et al. 2022,
+
+    It looks at the cosine between the record's gradient, at the model that clients were sent, and its view (Li et al. 2022,
     arXiv 2202.10209); and at how far the record's loss falls by it (Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, passive
     global attacker). `senders` `(m,)` says which of the watched clients holds each record. A model that keeps statistics of its
     batches is an `UnsupportedMechanism`: no record has a separate gradient.
@@ -81,6 +82,7 @@ class CanaryExamples:
     """Records as canaries among those of the first `hosts` clients, dealt out in turn; a coin decides whether each is held.
 
     The adversary knows all other clients' updates, and of a host its message. More hosts than clients are a `ConfigError`.
+    `UnsupportedMechanism` as for `RecordSight`.
     """
 
     slots = 0
@@ -129,7 +131,7 @@ class RecordClients:
 
     They do their worst within their conduct: they multiply their update and claim many records, through the same clipping and
     weighting as all others. A free rider sends the last released step back, whatever its coin: that decides only whether it
-    holds its record. `served` `(N, width)` are the models that clients are sent, as they move on.
+    holds its record. `served` `(N, width)` are the models that clients are sent, as they move on. Errors as of `RecordSight`.
     """
 
     def __init__(self, job: TrainingJob, workers: Workers, served: Tensor) -> None:

@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 class LoopGradients:
     """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
-     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another, as are
+
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another, as are
     models that draw constants from a seed of their own. `draws` says that the forward pass draws random numbers by other means
     than layers; in evaluation every model then draws the same. `own` holds a module for each model if more than weights
     differs.

@@ -20,7 +20,7 @@ def covers(plain: nn.RNNBase) -> bool:
 
 
 class RecurrentLayer(ParameterOwner):
-    """A recurrent layer of N models over sequences of one length, for one that is `covers`-ed; not for packed sequences."""
+    """A `covers`-ed recurrent layer of N models, over sequences of one length; packed ones are an `UncoveredUse`."""
 
     def __init__(self, plain: nn.RNNBase, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(values, slots)

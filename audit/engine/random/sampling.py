@@ -99,7 +99,8 @@ class Block:
 
 class EnsembleSampler:
     """Batches of N models together, each from its own stream.
-     The law is over the shared records followed by all canaries. A canary with coin 0 in `included` `(N, m)` is drawn like any
+
+    The law is over the shared records followed by all canaries. A canary with coin 0 in `included` `(N, m)` is drawn like any
     other record and left out, so the batches of everything else do not depend on the coins. With `as_gradients`, canaries are
     reported in `extra` instead of as records.
     """

@@ -31,7 +31,8 @@ def batched_logits(
     dtype: torch.dtype | None = None,
 ) -> Array:
     """Return what the model `call`, a batch in, a batch of outputs out, gives for `inputs` `(n, ...)`: `(n, classes)` float32.
-     With `fixed_dtype` it takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
+
+    With `fixed_dtype` it takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
     Without a `dtype`, whole numbers are int64 (tokens, categories) if the model takes those, and float32 otherwise. `DataError`
     if the model refuses the inputs, or its outputs are not `(n, classes)` numbers.
     """

@@ -91,7 +91,7 @@ class EnsembleReader:
         return values
 
     def reduce_outputs(self, reductions: Sequence[Reduction], records: Records) -> dict[str, NDArray[Any]]:
-        """Each of the reductions of the outputs `(N, m)`, by its key; those of one batch are held at a time."""
+        """The reductions of the outputs `(N, m)`, by key, of which one batch is held at a time; errors as of `outputs`."""
         return reduce_parts(reductions, self._part_outputs(records.inputs, self._outputs), records)
 
     def _part_outputs(self, inputs: NDArray[Any], width: int) -> Iterator[tuple[slice, NDArray[np.float32]]]:
@@ -279,7 +279,8 @@ def weight_products(
     initial: Mapping[str, NDArray[Any]], final: Mapping[str, NDArray[Any]], canaries: Canaries
 ) -> NDArray[np.float32]:
     """`(N, m)` inner product of `initial - final` with each canary's unit gradient.
-     A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in the order of
+
+    A gradient that took part moves the weights against itself, so members score higher. Weights are flattened in the order of
     `initial`, the trainable parameters, name to `(N, ...)`, in the order of `named_parameters`; `final` may hold more.
     `DataError` for canaries that are records, or made for another number of parameters.
     """

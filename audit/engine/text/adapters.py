@@ -130,7 +130,7 @@ class AdapterModels:
         return not text_model.precision.bfloat16 and names == {slot.name for slot in text_model.layout.slots}
 
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Add gradients of records `(rows, T)`, clipped unless `clip` is None, to the rows of `total` of `owner` `(rows,)`."""
+        """Add gradients of records `(rows, T)`, clipped if a `clip` is given, to `owner` `(rows,)` in `total` `(N, width)`."""
         if clip is None:
             self._run(tokens, labels, owner, total)
             return None

@@ -43,7 +43,8 @@ class RecordGradients:
 
     def of(self, losses: Callable[[], Tensor], texts: int = 1) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of each record, `(rows,)`, and each parameter's gradients by name, `(rows, ...)` float32.
-         `losses` runs the model once; `texts` rows of its inputs are one record. `UnsupportedMechanism` if a layer takes
+
+        `losses` runs the model once; `texts` rows of its inputs are one record. `UnsupportedMechanism` if a layer takes
         records together.
         """
         calls: list[_Call] = []

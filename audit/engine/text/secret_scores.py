@@ -58,7 +58,8 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
 
 def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[Pieces]) -> Array:
     """Return the log-probability of each secret behind what is before it, `(m,)` float64, under a causal model with `logits`.
-     The module is left in the mode it was in; texts are as for `secret_tokens`, and encoded as for training. `DataError` for a
+
+    The module is left in the mode it was in; texts are as for `secret_tokens`, and encoded as for training. `DataError` for a
     token that the model does not know, or more than it takes; `UnsupportedMechanism` if it predicts no next token: an encoder
     with a decoder, a masked model, a classifier.
     """
@@ -91,7 +92,8 @@ def token_log_probabilities(
     module: nn.Module, rows: Sequence[Sequence[int]], reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 ) -> list[Array]:
     """Return for each text the log-probabilities of its tokens from the second on, `(T - 1,)` float64.
-     `reduce` makes other scores of log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)`. Texts
+
+    `reduce` makes other scores of log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)`. Texts
     of one length share a pass, so that none is padded.
     """
     device = next(module.parameters()).device

@@ -18,7 +18,7 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
     """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
 
     Of the model's own generation_config nothing is obeyed, neither penalties nor the token that ends texts: with them the
-    likeliest token is not taken.
+    likeliest token is not taken. `ConfigError` for fewer than one beam.
     """
     if beams < 1:
         raise ConfigError(f"beams is {beams}; expected at least 1")

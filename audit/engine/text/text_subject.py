@@ -65,12 +65,14 @@ class TextModels:
         return self._call_each_model(moments, inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
-        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`."""
+        """The texts with what the model writes greedily from `starts` `(n,)` on, `(N, n, T)`; errors as of `beams`."""
         self._demand_one_text(inputs)
         return self._call_each_model(self._continue, inputs, starts)
 
     def beams(self, inputs: Array, starts: Array, width: int) -> Array:
-        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`."""
+        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`;
+        `UnsupportedMechanism` if a record holds several.
+        """
         self._demand_one_text(inputs)
         return self._call_each_model(functools.partial(self._search, width=width), inputs, starts)
 

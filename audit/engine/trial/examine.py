@@ -69,7 +69,8 @@ class Probe:
 
 def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     """Return what `module`, in its modes of training, does with the records of `probe`, which are on the CPU.
-     With `private`, one record must not reach the gradient of another, nor a buffer: `UnsupportedMechanism`, as for a loss that
+
+    With `private`, one record must not reach the gradient of another, nor a buffer: `UnsupportedMechanism`, as for a loss that
     mixes records. `ConfigError` if the model or its loss cannot be run, or not trained by the engine.
     """
     refuse_parts(module)

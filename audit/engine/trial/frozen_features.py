@@ -55,8 +55,9 @@ class Split:
 
 def split_module(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
     """Return the frozen and the trained part of `module`, or None if a model has no such parts, or they are not all alike.
-     What is frozen must be the same in the model of another seed that `counterpart` makes; `records` are at least two, on the
-    CPU.
+
+    What is frozen must be the same in the model of another seed that `counterpart` makes; `records` `(n, ...)` are at least
+    two, on the CPU.
     """
     if all(parameter.requires_grad for parameter in module.parameters()) or any(map(has_hooks, module.modules())):
         return None

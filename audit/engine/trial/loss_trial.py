@@ -19,7 +19,8 @@ _FIRST_MOVE, _GROWTH = 0.1, 1.25
 
 def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
     """Try a loss out on outputs `(n, ...)` of a model and the labels of the same records.
-     `ConfigError` if it fails, gives no number a record, draws or cannot be differentiated; `UnsupportedMechanism` if a
+
+    `ConfigError` if it fails, gives no number a record, draws or cannot be differentiated; `UnsupportedMechanism` if a
     record's loss was seen to change with the others of the batch: at these outputs, or on the way to those of a model that fits
     or misses the labels.
     """

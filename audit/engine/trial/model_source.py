@@ -125,7 +125,8 @@ class ModelSource:
     @functools.cached_property
     def apart(self) -> str | None:
         """Reason for which models of several seeds with the same weights are not the same; None if they are.
-         Decided by twins: the first model, made again, and models of two other seeds. What a twin need not show, a value that
+
+        Decided by twins: the first model, made again, and models of two other seeds. What a twin need not show, a value that
         few models draw, is left to `compare`. Models of this project's own architectures are not tried. `ConfigError`, with the
         name of the attribute, if a seed does not decide a model, or no flat vector holds the parameters of all.
         """

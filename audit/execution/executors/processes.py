@@ -43,6 +43,7 @@ class Processes:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
+        """The results as they are finished; `WorkerLost` if processes died more often than `restarts` allows."""
         waiting = dict(enumerate(jobs))
         losses = 0
         while waiting:

@@ -53,6 +53,7 @@ class Ray:
     def map(
         self, work: Work[Result], context: tuple[Any, ...], jobs: Sequence[Any], progress: Progress
     ) -> Generator[tuple[int, Result], None, None]:
+        """The results as they finish; `ConfigError` without a place for such jobs, `WorkerLost` beyond `retries`."""
         if not jobs:
             return
         ray = _library()

@@ -18,7 +18,9 @@ _NEEDS = "the fidelity check needs logits and labels of the target and of at lea
 
 
 class Resemblance:
-    """The losses and coins `(R, m)` of at least three references, sorted once, against which each target is held."""
+    """The losses and coins `(R, m)` of at least three references, sorted once, against which each target is held; `DataError`
+    if they are fewer, or have no logits.
+    """
 
     def __init__(self, references: View, labels: Array | None, room: Room = in_memory) -> None:
         if len(references) < _FEWEST:
@@ -52,7 +54,7 @@ class Resemblance:
 
         The auditor knows the target's coins `(m,)`; the attack never sees this. References match if the target is no further
         from the pool of them than 1.5 times the furthest reference is from the others, both in the distribution of losses and
-        in accuracy (there within one record).
+        in accuracy (there within one record). `DataError` without logits.
         """
         losses, right = _outcomes(target, self._labels)
         coins = np.asarray(included, dtype=bool)

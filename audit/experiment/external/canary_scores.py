@@ -80,7 +80,7 @@ def examine_canaries(
     """Return the report on canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
 
     `columns` are `(m,)` scores in the order of the canaries, decoys among them, higher for those taken for members; or several
-    such columns by name.
+    such columns by name. `DataError` if one is not a number for each.
     """
     named = columns if isinstance(columns, Mapping) else {"scores": columns}
     tables = {key: _demand_scores(key, column, len(canaries)) for key, column in named.items()}

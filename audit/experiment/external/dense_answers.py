@@ -23,7 +23,10 @@ def score_places(outputs: Array, labels: Array) -> tuple[Array, Array, tuple[str
 
     Args:
         outputs: logits or probabilities `(n, ..., classes)` or `(n, classes, ...)`.
-        labels: `(n, ...)` whole numbers, negative if nothing is predicted; each record has a place that is predicted.
+        labels: `(n, ...)` whole numbers, negative if nothing is predicted.
+
+    Raises:
+        DataError: shapes that do not fit, a class beyond the outputs, or a record without a place that is predicted.
     """
     arrangements = [
         (name, scores)

@@ -25,6 +25,9 @@ def external_game(
         models: number of them, the target among them.
         signals: read off the models.
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
+
+    Raises:
+        ConfigError: an attack that was asked for cannot be served, or a claim that presence and absence say nothing of.
     """
     if settings.adjacency is not Adjacency.ADD_REMOVE:
         raise ConfigError(

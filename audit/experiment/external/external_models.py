@@ -104,7 +104,8 @@ class References:
     def answers(self, inputs: Array | RowContainer, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
         """The form of their answers for these records, and the values `(k, n, ...)`.
 
-        `names` `(classes,)` are the classes of the target's columns, to which theirs are brought.
+        `names` `(classes,)` are the classes of the target's columns, to which theirs are brought. `DataError` without records,
+        or if forms differ.
         """
         if len(self.loss_of):
             raise ConfigError("references give loss functions, the target outputs; give its own as audit.check(loss_of=...)")
@@ -171,7 +172,7 @@ def join(
     labels: Array | None,
     names: Array | None = None,
 ) -> RecordedOutputs:
-    """The target and its references as one subject, the target first; `names` are of the target's columns."""
+    """The target and its references as one subject, the target first; `DataError` if they show other things of the records."""
     form, values = target.form, target.values[None]
     if references is not None:
         reference_form, reference_values = references.answers(inputs, labels, names)
@@ -189,7 +190,8 @@ def join(
 def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names: Array | None = None) -> Answers:
     """Return what a module, a function of arrays or a `Target` answers for these records, `labels` being y as it was given.
 
-    `names` `(classes,)` are the classes of the columns that are wanted; None takes the model's own.
+    `names` `(classes,)` are the classes of the columns that are wanted; None takes the model's own. `DataError` for outputs
+    unlike the labels, `ConfigError` for another kind of target.
     """
     kind, query, model_names = find_estimator_kind(target), find_query(target), find_class_names(target)
     names = model_names if names is None else names

@@ -163,6 +163,10 @@ def examine_outputs(
         source: name of the file and sha256 of its bytes.
         references: outputs of further models of your own for the same records; or, beside inputs, how to train them.
         remarks: on how the outputs were come by.
+
+    Raises:
+        ConfigError: a setting that cannot be used.
+        DataError: one side is empty, or the coins are not those of these records.
     """
     settings = settings or Settings()
     size, included = len(included), np.asarray(included, bool)

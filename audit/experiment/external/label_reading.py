@@ -97,6 +97,7 @@ def align_columns(outputs: Array, model_names: Array | None, names: Array | None
     """Return outputs with a column for each of `names`, in their order, of a model with the `model_names` classes as columns.
 
     A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
+    `DataError` for a class that `names` lacks.
     """
     if model_names is None or names is None or np.array_equal(model_names, names):
         return outputs

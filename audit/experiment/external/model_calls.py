@@ -23,7 +23,9 @@ _METHODS = ("predict_proba", "decision_function", "inplace_predict", "predict") 
 
 
 def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
-    """Return what gives the target's outputs for records, where all that the user's function raises becomes a `ConfigError`."""
+    """Return what gives the target's outputs for records, `DataError` if they are no numbers; `ConfigError` if its kind is
+    unknown, and for all that the user's function raises.
+    """
     if hasattr(target, "logits"):
         return _whole_or_batches(lambda batch: np.asarray(in_either_type(target.logits, batch)))
     if hasattr(target, "outputs") and hasattr(target, "released"):
@@ -135,7 +137,7 @@ def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool
 
 
 def read_result(result: Any, name: str) -> Array:
-    """Return outputs as an array: of a tensor, an array, a frame, an object with `.logits`, or one of these alone."""
+    """Outputs as an array: of a tensor, array, frame, object with `.logits`, or one of these alone; `DataError` for others."""
     if isinstance(result, Mapping) and "logits" in result:
         result = result["logits"]
     result = getattr(result, "logits", result)

@@ -27,8 +27,8 @@ def refuse_foreign_memberships(losses: Array, included: Array, read_again: ReadA
     """Return what to ask of a reference that does not know its own members although the others know theirs; "" of none.
 
     Each record's losses in references that hold it are compared with those in references that do not, so that hard records do
-    not matter; losses of each model are ranked first, so that better models do not. A refusal states no bound: references do
-    not know their own members although the target does or another order fits, or know them inverted.
+    not matter; losses of each model are ranked first, so that better models do not. `DataError` if references do not
+    know their own members although the target does or another order fits, or know them inverted; it states no bound.
 
     Args:
         losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool, the same order.

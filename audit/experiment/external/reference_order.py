@@ -39,6 +39,7 @@ def refuse_members_first(
     their outputs in the right order, so their losses show whether memberships are; recorded outputs, whether hard records are
     hard to target and references alike. Both are asked within pairs of neighbours of one label: a trend along the records,
     memberships in runs and labels alone look alike in either order. A refusal proves nothing, so bounds hold as without it.
+    `labels` `(n,)` are None if only losses are known.
     """
     if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
         return

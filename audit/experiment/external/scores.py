@@ -100,7 +100,9 @@ def inspect_scores(
 
 
 def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOrigin, settings: Settings) -> AuditReport:
-    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game; without coins nothing is bounded."""
+    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game; without coins nothing is bounded. Errors
+    as of `inspect_scores`.
+    """
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
     by_coins = origin.game.inclusion is Inclusion.COINS
     by_size = origin.log_odds and settings.estimators is None and granted.for_epsilon(origin.game) == "one_run"

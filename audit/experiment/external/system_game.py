@@ -91,7 +91,9 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     """Train the system on canaries that coins choose, and score every canary.
 
     Without references a forgotten canary's score is the difference to a twin's, a system trained on the data alone with
-    independent randomness: that takes off how easy the canary is, and knows nothing of the coins.
+    independent randomness: that takes off how easy the canary is, and knows nothing of the coins. `ConfigError` for several
+    columns of scores without references; `DataError` for others than one finite number each, unlike records, or coins that
+    all fell alike.
     """
     count = len(read_rows(system.canaries, "canaries"))
     coins = _draw_coins(root.child("coins"), rounds.runs, count, rounds)

@@ -22,7 +22,9 @@ class TableSource:
 
 
 def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: Settings, source: TableSource) -> AuditReport:
-    """The report on a synthetic table. No epsilon follows: no one tossed a coin for a record."""
+    """The report on a synthetic table. No epsilon follows: no one tossed a coin for a record. `DataError` for tables that are
+    too small or lack a column, `ConfigError` for settings that do not fit them.
+    """
     result = table_audit(tables, table_settings)
     names = f"{source.synthetic} of {source.training}, beside {source.control}"
     config = settings.text(

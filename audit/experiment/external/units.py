@@ -78,7 +78,7 @@ class Users:
 
 
 def read_users(units: Array | None) -> Users | None:
-    """The users that `units` `(n,)` names, at least two; None if no one named them."""
+    """The users that `units` `(n,)` names, None if no one named them; `DataError` if they are fewer than two."""
     if units is None:
         return None
     _, first, codes, counts = np.unique(
@@ -157,6 +157,7 @@ def user_records(records: Records, users: Users | None, claim_unit: str | None) 
 
 
 def with_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
+    """Users instead of records, in models and attacks; `DataError` if a model was trained on only some records of one."""
     prepared_game = models.prepared_game
     assignment, game_design = prepared_game.assignment, prepared_game.game_design
     names = tuple(prepared_game.records.names[row] for row in users.first.tolist())

@@ -111,7 +111,9 @@ def prepare_games(design: AuditDesign, audit_inputs: AuditInputs, delta: float) 
 
 
 def insert(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs, seed: Seed) -> PreparedGame:
-    """Return the game with its canaries, the same in all models, and one coin per model and canary, or one value per secret."""
+    """Return the game with its canaries, the same in all models, and one coin per model and canary, or one value per secret.
+    `ConfigError` for canaries that are clients, in a training on records.
+    """
     # a model that a dry run leaves unmade is taken to be large enough
     tensors = audit_inputs.tensors if audit_inputs.parameters else (game_design.count,)
     maker, arguments = game_design.maker, (audit_inputs.dataset, game_design.count)

@@ -134,7 +134,7 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
 
 
 def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, delta: float) -> None:
-    """Raise an error before anything is trained if no evidence could be had: of copies, or in a family not of the mechanism."""
+    """Raise `ConfigError` for copies, converted after the game, `UnsupportedMechanism` for a family not of the mechanism."""
     if game.copies > 1:
         raise ConfigError(
             f"games.{game_design.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose "

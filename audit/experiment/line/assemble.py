@@ -79,6 +79,10 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
         key: of the records' names; None draws one.
         seed: if the config names none; None draws one.
         call_factory: False leaves a model of the user's own unmade and its `parameters` at 0: to look at a config.
+
+    Raises:
+        ConfigError: a name, key or combination that cannot be used.
+        DataError: the data cannot be read or are too few.
     """
     from audit.data import load
     from audit.engine import device
@@ -186,7 +190,7 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
 def find_setting(
     config: Config, spec: MechanismSpec, records: int, unit: Unit, accountants: Sequence[Accountant]
 ) -> MechanismSetting:
-    """Return rate, steps and the rest that a mechanism's event depends on, of a training on that many records."""
+    """Return what a mechanism's event depends on, at that many records; `ConfigError` if rate or steps do not follow."""
     training = config.find_training(spec)
     rate = _sample_rate(training, records, spec.name)
     return MechanismSetting(

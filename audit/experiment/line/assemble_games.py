@@ -30,7 +30,9 @@ def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) 
 
 
 def design_game(config: Config, spec: GameSpec) -> GameDesign:
-    """Return a game of a config with its attacks, each at the access that it needs."""
+    """Return a game of a config with its attacks, each at the access that it needs; `ConfigError` for a plug-in that does not
+    exist, or that the game cannot serve.
+    """
     location = f"games.{spec.name}"
     access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
     estimators_by_name = named_plugins(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)

@@ -28,7 +28,7 @@ def attack_result(
     control: NegativeControl | None = None,
     claim_limits: ClaimLimits = UNCLAIMED,
 ) -> AttackResult:
-    """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds."""
+    """Figures of one attack: AUC, ROC with band, TPR at low FPR, histogram, given bounds; `DataError` if one side is empty."""
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
     claim_limits = claim_limits.of_group(scores.game.copies)
     guesses = guess_result(scores, confidence, claim_limits) if scores.game.choices > 1 else None

@@ -18,7 +18,9 @@ class LedgerEntry:
     training: str | None = None
 
     def check(self, design: AuditDesign) -> None:
-        """Refuse, before anything is trained, what could not be recorded: no such ledger or training, or no budget left."""
+        """Refuse, before anything is trained, what could not be recorded: `ConfigError` without such a ledger or training,
+        `BudgetExceeded` if its release costs more than is left.
+        """
         if self.training is not None and self.file is None:
             raise ConfigError("--record names a training but there is no --ledger to record it in")
         if self.file is None:

@@ -95,7 +95,7 @@ def _playable(prepared_game: PreparedGame, models: Any) -> PreparedGame:
 
 
 def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
-    """Return what the signals of a few untrained models look like, for as many models as the game trains."""
+    """Signals of a few untrained models, for as many as the game trains; `ConfigError` if the model does not fit the data."""
     game_design, assignment = prepared_game.game_design, prepared_game.assignment
     signals = game_design.signals(game_design.trained_for.released, set())
     references = min(

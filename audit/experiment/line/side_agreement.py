@@ -153,6 +153,7 @@ def read_pairs(records: ReadRecords) -> tuple[Array, Array] | None:
 
 
 def compare_values(answers: Array, truths: Array) -> Agreement | None:
+    """Return how answers agree with y, `(n,)` classes or `(n, d)` numbers."""
     return compare_classes(answers, truths) if truths.ndim == 1 else compare_numbers(answers, truths)
 
 

@@ -113,6 +113,7 @@ class RepeatingModels:
         return self.products.get("steps")
 
     def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)`, all zero; `ObservationError` if the training has no rounds that parties see."""
         if source not in self.products:
             raise ObservationError(
                 f"the {source} of each round are recorded by trainer 'federated' alone, of canary clients or, with unit: "

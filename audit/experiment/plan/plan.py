@@ -80,6 +80,9 @@ def make_plan(
         measure: train a few steps of each game, and say how long all will take.
         most_parameters: of a model that is made to play the games on; of a larger one the attacks left out are not known.
         violation: true epsilon to be caught, as a multiple of the claim; None simulates no power.
+
+    Raises:
+        ConfigError: a game that cannot be played.
     """
     design, audit_inputs, budget = experiment.design, experiment.audit_inputs, experiment.budget
     is_made, is_small = bool(audit_inputs.parameters), audit_inputs.parameters <= most_parameters

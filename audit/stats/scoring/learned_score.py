@@ -72,6 +72,7 @@ def comparison(
 
     Args:
         pairs: number of references and positions of records, as `reference_fit.training_pairs` gives them.
+        Others are as of `learned_log_odds`.
     """
     models, columns = pairs
     subset, coins = reference_values[:, columns], included[:, columns]

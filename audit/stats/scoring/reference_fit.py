@@ -65,7 +65,7 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
 def leave_one_out(
     values: Array, included: Array, models: int | None = None, everyone: tuple[Side, Side] | None = None
 ) -> tuple[Side, Side]:
-    """For each model the member and nonmember side of all other models: `Side`s with arrays `(used, m)`.
+    """For each model the sides of signals `(k, m)` of all other models, member and nonmember: `Side`s with arrays `(used, m)`.
 
     Lets every reference play the target. Means of sides that are empty without the model are filled as
     in `sides`; `fixed_std` and the shift used for filling are those of all models.
