@@ -31,21 +31,13 @@ class NotFollowedError(AuditError):
 
 @dataclass(kw_only=True, eq=False)
 class NoisySumStep:
-    """A step of torch, released where its noise joins the sum (the `Step` protocol).
+    """A step of torch, released where its noise joins the sum (the `Step` protocol)."""
 
-    Attributes:
-        step: as it is.
-        reference: the batch of the noisy sums that are handed back in every call.
-        claimed: setting with noise that counts as none: without noise, the sum is what the noise was added to.
-        seed: of the reference calls.
-        sizes: of the tensors that the step returns.
-    """
-
-    step: Any
-    reference: Batch
-    claimed: Setting
-    seed: int
-    sizes: Sequence[int]
+    step: Any  # as it is
+    reference: Batch  # the batch of the noisy sums that are handed back in every call
+    claimed: Setting  # setting with noise that counts as none: without noise, the sum is what the noise was added to
+    seed: int  # of the reference calls
+    sizes: Sequence[int]  # of the tensors that the step returns
     _runs: StepRuns = field(init=False)
     _references: dict[Setting, tuple[StepRun, Law]] = field(default_factory=dict, init=False)
     _whitenings: dict[Setting, Whitening] = field(default_factory=dict, init=False)

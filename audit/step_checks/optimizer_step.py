@@ -28,20 +28,15 @@ ATTRIBUTES = {"noise_multiplier": "noise_multiplier", "clip_norm": "max_grad_nor
 
 @dataclass(kw_only=True, eq=False)
 class OptimizerStep:
-    """Forward, backward and `optimizer.step()` on one batch, from the same parameters each time.
+    """Forward, backward and `optimizer.step()` on one batch, from the same parameters each time."""
 
-    Attributes:
-        model: as the training uses it (for Opacus, what `make_private` returned); its parameters are put back after each call.
-        optimizer: the private optimiser; its settings and its state (momentum, averages) are put back after each call, and
-            no call is reported to an accountant.
-        criterion: `criterion(outputs, labels)`, a scalar.
-        mean: whether the optimiser divides the noisy sum by its expected batch size.
-    """
-
+    # as the training uses it (for Opacus, what `make_private` returned); its parameters are put back after each call
     model: Any
+    # the private optimiser; its settings and its state (momentum, averages) are put back after each call, and no call is
+    # reported to an accountant
     optimizer: Any
-    criterion: Callable[[Any, Any], Any]
-    mean: bool = True
+    criterion: Callable[[Any, Any], Any]  # `criterion(outputs, labels)`, a scalar
+    mean: bool = True  # whether the optimiser divides the noisy sum by its expected batch size
     place: ClassVar[str] = "the model, the criterion or the optimiser"
     _names: dict[int, str] = field(init=False, default_factory=dict)
 
@@ -185,13 +180,9 @@ def _watched_optimizers(
 
     Yields the gradients, and a function that returns the optimisers' tensors of state; their state is put back afterwards.
     """
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
     gradients: dict[str, Tensor] = {}
-    states: list[tuple[Any, dict[Any, Any]]] = []
 
-    def collect(optimizer: Any, *_: Any) -> None:
-        states.append((optimizer.state, {key: copy.deepcopy(value) for key, value in optimizer.state.items()}))
+    def collect(optimizer: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) in names and parameter.grad is not None:
@@ -200,24 +191,46 @@ def _watched_optimizers(
                     if replacement is not None:
                         parameter.grad.copy_(replacement[name])
 
-    def read_states() -> dict[str, Tensor]:
-        return {
-            f"{key} of {names[id(parameter)]}": value.detach().clone()
-            for state, _ in states
-            for parameter, content in state.items()
-            if id(parameter) in names
-            for key, value in content.items()
-            if isinstance(value, Tensor)
-        }
+    with kept_states(collect) as optimizers:
+
+        def read_states() -> dict[str, Tensor]:
+            return {
+                f"{key} of {names[id(parameter)]}": value.detach().clone()
+                for optimizer in optimizers
+                for parameter, content in optimizer.state.items()
+                if id(parameter) in names
+                for key, value in content.items()
+                if isinstance(value, Tensor)
+            }
+
+        yield gradients, read_states
+
+
+@contextmanager
+def kept_states(before_step: Callable[[Any], None] = lambda _: None) -> Iterator[list[Any]]:
+    """Collect the torch optimisers that step, call a function before each step, and put state and settings back afterwards."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    optimizers: list[Any] = []
+    before: list[tuple[dict[Any, Any], list[dict[str, Any]]]] = []
+
+    def collect(optimizer: Any, *_: Any) -> None:
+        if not any(optimizer is known_optimizer for known_optimizer in optimizers):
+            optimizers.append(optimizer)
+            state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
+            before.append((state, [dict(group) for group in optimizer.param_groups]))
+        before_step(optimizer)
 
     handle = register_optimizer_step_pre_hook(collect)
     try:
-        yield gradients, read_states
+        yield optimizers
     finally:
         handle.remove()
-        for state, before in reversed(states):
-            state.clear()
-            state.update(before)
+        for optimizer, (state, groups) in zip(optimizers, before, strict=True):
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, values in zip(optimizer.param_groups, groups, strict=False):
+                group.update(values)
 
 
 def _equal(first: Tensor, second: Tensor | None) -> bool:

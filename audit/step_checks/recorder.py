@@ -11,7 +11,7 @@ from typing import Any
 from audit.core import checks
 from audit.core.errors import ConfigError, DataError
 from audit.stats import sampling_tests, whitening
-from audit.step_checks.findings import Finding, PropertyStatus
+from audit.step_checks.findings import Finding, PropertyStatus, finding, gap, pass_finding
 
 BUDGET = 1e-7  # the chance that all tests of the law of batches together accuse a correct log, at most
 FEWEST_STEPS = 20
@@ -133,8 +133,7 @@ def _noted(log: TrainingLog, history: list[History], rate: float) -> Finding:
     fix = (
         "let the accountant note every optimiser step (`optimizer.attach_step_hook`), at the rate with which batches are drawn"
     )
-    status = PropertyStatus.FAILED if wrong else PropertyStatus.PASSED
-    return Finding(check=check, status=status, message=message, measured=log.steps, claimed=steps, fix=fix)
+    return finding(check, not wrong, message, measurement=log.steps, claim=steps, fix=fix)
 
 
 def _recording(original: type, log: TrainingLog) -> Any:
@@ -179,17 +178,16 @@ def _noise(log: TrainingLog, claim: float) -> Finding:
     """Hold the noise that was added against the noise multiplier that is accounted for, by its chi-square."""
     check = "loop.noise"
     if log.noise is None:
-        message = (
-            f"noise multiplier {claim:g} is accounted for, and none was seen: hand Opacus' optimiser to record(optimizer=)"
+        return gap(
+            check,
+            f"noise multiplier {claim:g} is accounted for, and none was seen: hand Opacus' optimiser to record(optimizer=)",
         )
-        return Finding(check=check, status=PropertyStatus.GAP, message=message)
     squares, count = log.noise
     multiplier = (squares / count) ** 0.5
     tail = whitening.energy_tail(squares / claim**2, count) if claim else 1.0
-    status = PropertyStatus.FAILED if tail < BUDGET else PropertyStatus.PASSED
     message = f"noise of {multiplier:.4g} times the clip norm was added, {claim:.4g} is accounted for (p = {tail:.2g} for less)"
     fix = "account for the noise multiplier that the optimiser adds"
-    return Finding(check=check, status=status, message=message, measured=multiplier, claimed=claim, fix=fix)
+    return finding(check, tail >= BUDGET, message, measurement=multiplier, claim=claim, fix=fix)
 
 
 def _unused_batches(log: TrainingLog) -> Finding:
@@ -198,15 +196,13 @@ def _unused_batches(log: TrainingLog) -> Finding:
     message = f"{len(log.batches)} batches were drawn and {log.steps} steps taken"
     holds = len(log.batches) <= log.steps + spare or not log.steps
     fix = "take one noisy step for each batch that is drawn, the empty ones too; evaluate on public records"
-    status = PropertyStatus.PASSED if holds else PropertyStatus.FAILED
-    return Finding(check="loop.batches", status=status, message=message, measured=len(log.batches), claimed=log.steps, fix=fix)
+    return finding("loop.batches", holds, message, measurement=len(log.batches), claim=log.steps, fix=fix)
 
 
 def _steps(log: TrainingLog, steps: int) -> Finding:
     message = f"{log.steps} optimiser steps were taken, {steps} are accounted for"
-    status = PropertyStatus.FAILED if log.steps > steps else PropertyStatus.PASSED
     fix = "account for every optimiser step, also of later epochs and of resumed runs"
-    return Finding(check="loop.steps", status=status, message=message, measured=log.steps, claimed=steps, fix=fix)
+    return finding("loop.steps", log.steps <= steps, message, measurement=log.steps, claim=steps, fix=fix)
 
 
 def _law(log: TrainingLog, rate: float) -> list[Finding]:
@@ -217,17 +213,11 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
     twice = next((i for i, batch in enumerate(batches) if len(set(batch)) < len(batch)), None)
     if twice is not None:
         message = f"Batch {twice} holds a record more than once: its contribution is not bounded by one clip"
-        return [
-            Finding(
-                check="loop.duplicates",
-                status=PropertyStatus.FAILED,
-                message=message,
-                fix="draw each record at most once a batch",
-            )
-        ]
+        return [finding("loop.duplicates", False, message, fix="draw each record at most once a batch")]
     if len(batches) < FEWEST_STEPS:
-        message = f"{len(batches)} batches are too few to test their law; record at least {FEWEST_STEPS} steps"
-        return [Finding(check="loop.sampling", status=PropertyStatus.GAP, message=message)]
+        return [
+            gap("loop.sampling", f"{len(batches)} batches are too few to test their law; record at least {FEWEST_STEPS} steps")
+        ]
     members = sampling_tests.membership(batches, log.records)
     mean = float(members.mean())
     tails = sampling_tests.poisson_tails(members, rate)
@@ -237,11 +227,10 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
         tails = sampling_tests.poisson_tails(members, mean)
     name, tail = min(tails.items(), key=lambda item: item[1])
     message = f"{len(batches)} batches, mean rate {mean:.4g} of {rate:.4g} accounted; least likely: {name}, p = {tail:.2g}"
-    status = PropertyStatus.FAILED if tail < level else PropertyStatus.PASSED
     fix = (
         "draw every record independently with the accounted rate (Poisson sampling), or account for the batches that are drawn"
     )
-    return [Finding(check="loop.sampling", status=status, message=message, measured=mean, claimed=rate, fix=fix)]
+    return [finding("loop.sampling", tail >= level, message, measurement=mean, claim=rate, fix=fix)]
 
 
 def _reuse(log: TrainingLog) -> Finding:
@@ -249,6 +238,6 @@ def _reuse(log: TrainingLog) -> Finding:
     repeats = len(log.generators) - len(set(log.generators))
     if repeats == 0 or len(set(log.generators)) == 1:  # one that never moves is not what noise is drawn from
         kind = "in a new state at every step" if repeats == 0 else "not used: noise comes from another one"
-        return Finding(check=check, status=PropertyStatus.PASSED, message=f"torch's global generator was {kind}")
+        return pass_finding(check, f"torch's global generator was {kind}")
     message = f"torch's generator was in an earlier state at {repeats} steps; if noise is drawn from it, it repeats"
     return Finding(check=check, status=PropertyStatus.QUESTION, message=message)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +14,7 @@ from audit.replays.gaussian_loss import UnequalNoiseError, gaussian_mu
 from audit.replays.recording import Recording, Schedule
 from audit.replays.torch_noise import TorchNoise, follow
 from audit.step_checks.batches import Batch
-from audit.step_checks.optimizer_step import OptimizerStep
+from audit.step_checks.optimizer_step import OptimizerStep, kept_states
 from audit.step_checks.steps import FunctionStep, Setting
 
 _SEED, _OTHER_SEED = 982_451_653, 7919  # none that a step would give a generator itself
@@ -28,18 +25,12 @@ _DEEPEST = 3
 
 @dataclass(kw_only=True, eq=False)
 class StepRun:
-    """One run.
+    """One run."""
 
-    Attributes:
-        recording: of its draws and releases.
-        survivors: name to a copy of everything that outlives the step.
-        hidden: why the result is not a function of the releases alone, or "".
-        few_seeds: whether noise came from a seed that was drawn among few numbers, and no other draws than whole numbers chose.
-    """
-
-    recording: Recording
-    survivors: dict[str, Any]
-    hidden: str = ""
+    recording: Recording  # of its draws and releases
+    survivors: dict[str, Any]  # name to a copy of everything that outlives the step
+    hidden: str = ""  # why the result is not a function of the releases alone, or ""
+    # whether noise came from a seed that was drawn among few numbers, and no other draws than whole numbers chose
     few_seeds: bool = False
 
     def differing(self, other: StepRun, besides: str = "\0") -> tuple[str, ...]:
@@ -58,19 +49,12 @@ class StepRun:
 
 @dataclass(kw_only=True, eq=False)
 class StepRuns:
-    """Runs of a step; the recorded run of each batch is kept.
+    """Runs of a step; the recorded run of each batch is kept."""
 
-    Attributes:
-        step: a function of torch or an optimiser's step.
-        seed: of the recorded runs.
-        schedule: when noisy numbers are released.
-        public_seeds: seeds of generators that the step gives itself: their noise is a constant.
-    """
-
-    step: Any
-    seed: int
-    schedule: Schedule = Schedule.LATE
-    public_seeds: frozenset[str] = frozenset()
+    step: Any  # a function of torch or an optimiser's step
+    seed: int  # of the recorded runs
+    schedule: Schedule = Schedule.LATE  # when noisy numbers are released
+    public_seeds: frozenset[str] = frozenset()  # seeds of generators that the step gives itself: their noise is a constant
     _recorded: dict[tuple[int, Setting], StepRun] = field(default_factory=dict)
 
     def record(self, batch: Batch, setting: Setting) -> StepRun:
@@ -127,7 +111,7 @@ class StepRuns:
             with follow(recording) as noise:
                 survivors = _copies(noise, _function(step, batch, setting, seed))
         else:
-            with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording) as noise:
+            with step._prepare(setting, seed), kept_states() as optimizers, follow(recording) as noise:
                 survivors = _copies(noise, _optimizer(step, batch, optimizers))
         return StepRun(recording=recording, survivors=survivors, few_seeds=noise.has_few_seeds)
 
@@ -165,32 +149,6 @@ def _optimizer(step: OptimizerStep, batch: Batch, optimizers: list[Any]) -> dict
 def _is_own(key: str) -> bool:
     """True for attributes that users read: no scratch of a library, such as activations between forward and backward."""
     return not key.startswith("_") and key not in ("activations", "generator", "state", "defaults")
-
-
-@contextlib.contextmanager
-def _kept_states(step: OptimizerStep) -> Iterator[list[Any]]:
-    """Collect the torch optimisers that step, and put their state and settings back afterwards."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-    optimizers: list[Any] = []
-    before: list[tuple[Any, dict[Any, Any], list[dict[str, Any]]]] = []
-
-    def collect(optimizer: Any, *_: Any) -> None:
-        if not any(optimizer is known_optimizer for known_optimizer in optimizers):
-            optimizers.append(optimizer)
-            state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
-            before.append((optimizer, state, [dict(group) for group in optimizer.param_groups]))
-
-    handle = register_optimizer_step_pre_hook(collect)
-    try:
-        yield optimizers
-    finally:
-        handle.remove()
-        for optimizer, state, groups in before:
-            optimizer.state.clear()
-            optimizer.state.update(state)
-            for group, values in zip(optimizer.param_groups, groups, strict=False):
-                group.update(values)
 
 
 def _copies(noise: TorchNoise, survivors: dict[str, Any]) -> dict[str, Any]:

@@ -25,23 +25,15 @@ SLACK = 1e-3  # relative excess over a sensitivity that single precision may cau
 
 @dataclass(kw_only=True, eq=False)
 class StepUnderTest:
-    """A step under test.
+    """A step under test."""
 
-    Attributes:
-        step: the implementation.
-        sample: at least eight ordinary records.
-        claimed: the setting with the claimed accounting.
-        seed: of every call that does not say otherwise.
-        feeds_error_back: whether an empty batch releases what clipping cut off earlier records; asked before any is infinite.
-        replayed_step: the step if a replay followed its noise and found nothing.
-    """
-
-    step: Step
-    sample: Batch
-    claimed: Setting
-    seed: int = 0
-    replayed_step: Step | None = None
+    step: Step  # the implementation
+    sample: Batch  # at least eight ordinary records
+    claimed: Setting  # the setting with the claimed accounting
+    seed: int = 0  # of every call that does not say otherwise
+    replayed_step: Step | None = None  # the step if a replay followed its noise and found nothing
     calls: int = field(default=0, init=False)
+    # whether an empty batch releases what clipping cut off earlier records; asked before any is infinite
     feeds_error_back: bool = field(default=False, init=False)
     _constants: dict[tuple[float, float], Tensors] = field(default_factory=dict, init=False)
 
@@ -207,19 +199,24 @@ class StepUnderTest:
         Raises:
             DataError: no ordinary record has a gradient that is finite and not zero.
         """
-        setting = self.quiet(clip=NEVER * self.claimed.clip_norm)
-        factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" else (1.0,)
-        count = min(8, len(self.sample[0]))
-        probes = [scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
-        norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
-        if not norms:  # of a loss that compares the records of a batch, one alone has none
-            together = self.difference(rows(self.sample, slice(0, count)), self.empty, setting) if not self.empty_error else 0.0
-            norms = [together / count] if 0 < together < math.inf else []
-        if not norms:
+        # a step that divides its sum by the clip norm releases at a huge one what parameters round away
+        norms = next(filter(None, map(self._norms_at, (NEVER, 1e4, 1.0))), None)
+        if norms is None:
             raise DataError(
                 "no record of the sample has a gradient above zero; give ordinary records, and parameters away from a "
                 "stationary point"
             )
+        return norms
+
+    def _norms_at(self, multiple: float) -> tuple[float, ...]:
+        setting = self.quiet(clip=multiple * self.claimed.clip_norm)
+        factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" else (1.0,)
+        count = min(8, len(self.sample[0]))
+        probes = [scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
+        norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
+        if not norms and not self.empty_error:  # of a loss that compares the records of a batch, one alone has none
+            together = self.difference(rows(self.sample, slice(0, count)), self.empty, setting)
+            norms = [together / count] if 0 < together < math.inf else []
         return tuple(norms)
 
     def single(self, record: Batch, setting: Setting) -> float:

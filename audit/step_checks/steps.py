@@ -61,20 +61,13 @@ class Step(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionStep:
-    """A step given as `function(params, batch, generator[, noise_multiplier=, clip_norm=, divisor=])`.
+    """A step given as `function(params, batch, generator[, noise_multiplier=, clip_norm=, divisor=])`."""
 
-    Attributes:
-        function: returns the new parameters, or the released sum, as a mapping with the keys of `params`.
-        params: name to tensor or array; every call gets copies.
-        returns: "parameters" or "sum".
-        learning_rate: by which the function multiplies the mean before it subtracts it (only for "parameters").
-        generator: what the function takes: "torch" or "numpy" (a generator) or "seed" (an integer, for JAX); None infers it.
-    """
-
-    function: Callable[..., Any]
-    params: Mapping[str, Any]
-    returns: str = PARAMETERS
-    learning_rate: float = 1.0
+    function: Callable[..., Any]  # returns the new parameters, or the released sum, as a mapping with the keys of `params`
+    params: Mapping[str, Any]  # name to tensor or array; every call gets copies
+    returns: str = PARAMETERS  # "parameters" or "sum"
+    learning_rate: float = 1.0  # by which the function multiplies the mean before it subtracts it (only for "parameters")
+    # what the function takes: "torch" or "numpy" (a generator) or "seed" (an integer, for JAX); None infers it
     generator: str | None = None
 
     def __post_init__(self) -> None:
@@ -191,15 +184,10 @@ def _like(sample: Any, array: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RescaledStep:
-    """A step with noise of different deviations in its tensors, in units in which all have the same: the Mahalanobis norm.
+    """A step with noise of different deviations in its tensors, in units in which all have the same: the Mahalanobis norm."""
 
-    Attributes:
-        step: as it is.
-        factors: name of each tensor to what its release is multiplied by: sigma C over its own deviation.
-    """
-
-    step: Step
-    factors: Mapping[str, float]
+    step: Step  # as it is
+    factors: Mapping[str, float]  # name of each tensor to what its release is multiplied by: sigma C over its own deviation
 
     @classmethod
     def of(cls, step: Step, names: Collection[str], deviations: Mapping[str, float], claim: Setting) -> RescaledStep:

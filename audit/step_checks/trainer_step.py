@@ -16,16 +16,12 @@ METHODS = ("training_step", "create_optimizer", "callback_handler", "accelerator
 
 @dataclass(kw_only=True, eq=False)
 class TrainerStep(OptimizerStep):
-    """One step of a trainer's loop, without its schedulers, logs and counters.
+    """One step of a trainer's loop, without its schedulers, logs and counters."""
 
-    Attributes:
-        trainer: its `training_step` computes gradients; callbacks that act before the optimiser are called, and the batch's
-            gradient is clipped if `args.max_grad_norm` says so, as in its loop.
-        names: of the arrays of a batch, in order.
-    """
-
+    # its `training_step` computes gradients; callbacks that act before the optimiser are called, and the batch's gradient
+    # is clipped if `args.max_grad_norm` says so, as in its loop
     trainer: Any
-    names: Sequence[str]
+    names: Sequence[str]  # of the arrays of a batch, in order
     place: ClassVar[str] = "the trainer"
     model: Any = field(init=False)
     optimizer: Any = field(init=False)

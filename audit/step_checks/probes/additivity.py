@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.step_checks.batches import Batch, rows
-from audit.step_checks.findings import Finding, failure, gap, note, pass_finding
+from audit.step_checks.findings import Finding, finding, gap, note
 from audit.step_checks.step_under_test import NEVER, UNREPEATABLE, StepUnderTest
-from audit.step_checks.tensors import Tensors, distance, norm
+from audit.step_checks.tensors import distance, norm
 
 TOLERANCE = 1e-2
 FIX = (
@@ -47,7 +47,8 @@ def _additive(bench: StepUnderTest) -> Finding:
                 total = bench.release(neighbour, setting)
                 if _holds(base, record) and distance(total, release) <= TOLERANCE * size:
                     continue  # a step that removes duplicates
-                error = norm(_rest(total, release, alone[name])) / max(size, norm(release), scale)
+                rest = {key: total[key] - release[key] - alone[name][key] for key in total}
+                error = norm(rest) / max(size, norm(release), scale)
                 if error > worst:
                     worst, location = error, f"{name} record put {position} to {base_name}"
                     witness = bench.witness(base, neighbour, setting)
@@ -64,9 +65,7 @@ def _additive(bench: StepUnderTest) -> Finding:
     )
     if once and worst <= tolerance:
         return note("sum.additive", f"{message}; equal records count once", worst, 0.0)
-    if worst <= tolerance:
-        return pass_finding("sum.additive", message, worst, 0.0)
-    return failure("sum.additive", message, fix=FIX, witness=witness, measurement=worst, claim=0.0)
+    return finding("sum.additive", worst <= tolerance, message, fix=FIX, witness=witness, measurement=worst, claim=0.0)
 
 
 def _holds(base: Batch, record: Batch) -> bool:
@@ -74,10 +73,6 @@ def _holds(base: Batch, record: Batch) -> bool:
         return False
     equal = [(part == own).reshape(len(part), -1).all(axis=1) for part, own in zip(base, record, strict=True)]
     return bool(np.all(equal, axis=0).any())
-
-
-def _rest(total: Tensors, release: Tensors, alone: Tensors) -> Tensors:
-    return {name: total[name] - release[name] - alone[name] for name in total}
 
 
 def _divisor(bench: StepUnderTest) -> Finding:
@@ -89,11 +84,9 @@ def _divisor(bench: StepUnderTest) -> Finding:
     release, double = bench.release(batch, setting), bench.release(batch, twice)
     error = distance(release, double) / max(norm(release), 1e-300)
     message = f"Divisors L and 2 L give sums that differ by {error:.3g} of their norm"
-    if error <= TOLERANCE:
-        return pass_finding(check, message, error, 0.0)
     fix = "divide the noisy sum once by the divisor that the step is given, never by the realised batch size"
     witness = bench.witness(batch, None, twice)
-    return failure(check, message, fix=fix, witness=witness, measurement=error, claim=0.0)
+    return finding(check, error <= TOLERANCE, message, fix=fix, witness=witness, measurement=error, claim=0.0)
 
 
 PLUGIN = Additivity

@@ -32,22 +32,15 @@ Noise = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """Noise of several calls on one batch over sigma C: rows of independent N(0, I), if the claim is true.
-
-    Attributes:
-        setting, name, batch, seed: of the calls.
-        noise: name to `(calls, coordinates)`.
-        spacing: largest distance of neighbouring numbers that rounding makes.
-        exact: whether nothing but noise is random in it: the step has no dropout, or the batch no records.
-    """
+    """Noise of several calls on one batch over sigma C: rows of independent N(0, I), if the claim is true."""
 
     setting: Setting
     name: str
     batch: Batch
     seed: int
-    noise: Noise
-    spacing: float
-    exact: bool
+    noise: Noise  # name to `(calls, coordinates)`
+    spacing: float  # largest distance of neighbouring numbers that rounding makes
+    exact: bool  # whether nothing but noise is random in it: the step has no dropout, or the batch no records
 
     @property
     def joint(self) -> NDArray[np.float64]:

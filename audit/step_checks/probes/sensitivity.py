@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
-from audit.step_checks.findings import Finding, PropertyStatus, Witness, failure, gap, pass_finding
+from audit.step_checks.findings import Finding, PropertyStatus, Witness, finding, gap, pass_finding
 from audit.step_checks.step_under_test import LEAST_LARGE, UNREPEATABLE, StepUnderTest
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
@@ -21,26 +21,24 @@ FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it 
 
 @dataclass(frozen=True, slots=True)
 class _Worst:
-    """The case with the largest ratio of distance to limit so far.
+    """The case with the largest ratio so far of a distance of two releases, net of rounding, to what is allowed."""
 
-    Attributes:
-        ratio: of `distance` to `allowed`; 0 if no case exceeded rounding.
-        distance: l2 distance of the two releases, less what rounding may cause.
-        allowed: the limit on that distance: one clip norm or two.
-        location: record, place, batch and clip norm, in words.
-        witness: the two batches and the setting; None without a case.
-    """
-
-    ratio: float = 0.0
+    ratio: float = 0.0  # 0 if no case exceeded rounding
     distance: float = 0.0
     allowed: float = 0.0
-    location: str = ""
+    location: str = ""  # record, place, batch and clip norm, in words
     witness: Witness | None = None
 
     def against(self, excess: float, limit: float, location: str, witness: Witness) -> _Worst:
         """Return the case with the larger ratio: this one, or that of a distance `excess`, net of rounding, to its `limit`."""
         ratio = excess / limit
         return _Worst(ratio, excess, limit, location, witness) if ratio > self.ratio else self
+
+    def judge(self, check: str, message: str, fix: str) -> Finding:
+        """Return the finding: a failure above the limit."""
+        return finding(
+            check, self.ratio <= 1, message, fix=fix, witness=self.witness, measurement=self.distance, claim=self.allowed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +124,7 @@ def _additions(
 
 def _neighbour_ratio(check: str, action: str, worst: _Worst) -> Finding:
     message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.location})"
-    return _judge(check, message, worst, FIX)
-
-
-def _judge(check: str, message: str, worst: _Worst, fix: str) -> Finding:
-    if worst.ratio <= 1:
-        return pass_finding(check, message, worst.distance, worst.allowed)
-    return failure(check, message, fix=fix, witness=worst.witness, measurement=worst.distance, claim=worst.allowed)
+    return worst.judge(check, message, FIX)
 
 
 def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
@@ -169,7 +161,7 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
     message = (
         f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.location or 'nowhere'})"
     )
-    return _judge(check, message, worst, FIX_NON_FINITE)
+    return worst.judge(check, message, FIX_NON_FINITE)
 
 
 def _reach(bench: StepUnderTest) -> Finding:

@@ -52,21 +52,13 @@ class RoundClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoundRelease:
-    """What a round came to.
+    """What a round came to."""
 
-    Attributes:
-        moved: released model minus the one that clients were sent; None if nothing was released.
-        metrics: released beside it.
-        refusal: why nothing was released.
-        clip_norm: of the strategy after the round; NaN if it has none.
-        growth: its clip norm before the round over that of the first; 1 if it stays.
-    """
-
-    moved: Tensors | None
-    metrics: Mapping[str, Any]
-    refusal: str = ""
-    clip_norm: float = math.nan
-    growth: float = 1.0
+    moved: Tensors | None  # released model minus the one that clients were sent; None if nothing was released
+    metrics: Mapping[str, Any]  # released beside it
+    refusal: str = ""  # why nothing was released
+    clip_norm: float = math.nan  # of the strategy after the round; NaN if it has none
+    growth: float = 1.0  # its clip norm before the round over that of the first; 1 if it stays
 
     @property
     def relative_movement(self) -> Tensors | None:
@@ -79,21 +71,13 @@ class RoundRelease:
 
 @dataclass(kw_only=True, eq=False)
 class RoundBench:
-    """A strategy under test.
+    """A strategy under test."""
 
-    Attributes:
-        strategy: an instance; every round has its own copy.
-        claim: what the accounting counts on.
-        mods: of the clients' apps, the first outermost.
-        records: module with the record types: `flwr.app`, or a substitute.
-        seed: of the global generators during loud rounds.
-    """
-
-    strategy: Any
-    claim: RoundClaim
-    mods: tuple[Any, ...]
-    records: Any
-    seed: int = 0
+    strategy: Any  # an instance; every round has its own copy
+    claim: RoundClaim  # what the accounting counts on
+    mods: tuple[Any, ...]  # of the clients' apps, the first outermost
+    records: Any  # module with the record types: `flwr.app`, or a substitute
+    seed: int = 0  # of the global generators during loud rounds
     rounds: int = field(default=0, init=False)
     sequence_ratios: dict[str, float] | None = field(default=None, init=False)
     _late: Any = field(default=None, init=False)

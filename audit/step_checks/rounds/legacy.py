@@ -49,10 +49,6 @@ class LegacyRounds:
     """A strategy of the older API behind the methods of the message API; all its settings are its own.
 
     Parameters travel there as a list without names, so that a client cannot return them in another order.
-
-    Args:
-        strategy: with `configure_fit` and `aggregate_fit`.
-        records: module with the record types.
     """
 
     OWN = ("strategy", "records", "names")
@@ -127,12 +123,7 @@ def fit_result(reply: Any, names: Sequence[str]) -> Any:
 
 
 class LegacyMod:
-    """A client's mod of the older API (`flwr.client.mod`) as one of the message API: it reads and writes that API's records.
-
-    Args:
-        mod: that takes a message, a context and the rest of the client's app.
-        records: module with the record types.
-    """
+    """A client's mod of the older API (`flwr.client.mod`) as one of the message API: it reads and writes that API's records."""
 
     def __init__(self, mod: Any, records: Any) -> None:
         self.mod, self.records = mod, records

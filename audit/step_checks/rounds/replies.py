@@ -17,23 +17,14 @@ _TRIALS = 2  # clients that reply alike, whose mods have to come to the same bef
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replies:
-    """The replies of a round.
+    """The replies of a round."""
 
-    Attributes:
-        updates: of each client, tensors by name: how far its model is from the one it was sent.
-        start: the model that clients are sent.
-        records: each client's claim to so many records; 1 each if it is empty.
-        metrics: what each client sends along; nothing if it is empty.
-        unmodded: clients with an app without the mods.
-        lazy: whether the strategy gets a generator in place of a list.
-    """
-
-    updates: Sequence[Tensors]
-    start: Tensors
-    records: Sequence[float] = ()
-    metrics: Sequence[Mapping[str, float]] = ()
-    unmodded: tuple[int, ...] = ()
-    lazy: bool = False
+    updates: Sequence[Tensors]  # of each client, tensors by name: how far its model is from the one it was sent
+    start: Tensors  # the model that clients are sent
+    records: Sequence[float] = ()  # each client's claim to so many records; 1 each if it is empty
+    metrics: Sequence[Mapping[str, float]] = ()  # what each client sends along; nothing if it is empty
+    unmodded: tuple[int, ...] = ()  # clients with an app without the mods
+    lazy: bool = False  # whether the strategy gets a generator in place of a list
 
     def digest(self) -> bytes:
         """Return a hash of everything that the server sees, and of the order in which it does."""
@@ -58,14 +49,8 @@ def make_answers(messages: Sequence[Any], replies: Replies, mods: Sequence[Any],
     """Return the clients' answers, one for each message.
 
     Most clients of a round reply alike. If mods make the same of the first two such replies, which are to two clients, they
-    make it of all of them: the others get copies, and mods that draw noise are called for each.
-
-    Args:
-        messages: of the strategy, one for each reply.
-        replies: made by hand.
-        mods: of the clients' apps, the first outermost.
-        kinds: module with the record types.
-        weight_key: metric by which a client claims its records.
+    make it of all of them: the others get copies, and mods that draw noise are called for each. A client claims its records
+    by the metric `weight_key`.
     """
     models = _models(replies, kinds)
     answers: list[Any] = []

@@ -22,27 +22,16 @@ _FLOOR = 1e-3  # least deviation of the noise that is told from none, over the c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSequence:
-    """Rounds in a row; one client sends an update in one of them, and next to nothing in the others.
+    """Rounds in a row; one client sends an update in one of them, and next to nothing in the others."""
 
-    Attributes:
-        name: in words.
-        numbers: of the rounds, as the server counts them.
-        place: of the client's round among them.
-        share: of the planned clients that reply.
-        size: of the client's update, over the clip norm.
-        outlier: length of one other client's updates, over the clip norm.
-        crowd: length of the other clients' updates, which cancel, over the clip norm.
-        leaves: the client does not reply in the other rounds.
-    """
-
-    name: str
-    numbers: tuple[int, ...] = (1, 2, 3)
-    place: int = 0
-    share: float = 1.0
-    size: float = LOUD
-    outlier: float = 0.0
-    crowd: float = FAINT
-    leaves: bool = False
+    name: str  # in words
+    numbers: tuple[int, ...] = (1, 2, 3)  # of the rounds, as the server counts them
+    place: int = 0  # of the client's round among them
+    share: float = 1.0  # of the planned clients that reply
+    size: float = LOUD  # of the client's update, over the clip norm
+    outlier: float = 0.0  # length of one other client's updates, over the clip norm
+    crowd: float = FAINT  # length of the other clients' updates, which cancel, over the clip norm
+    leaves: bool = False  # the client does not reply in the other rounds
 
 
 SEQUENCES = (
