@@ -61,7 +61,7 @@ class TrainingLog:
         checks.probability(sample_rate, "sample_rate")
         if not self.batches:
             raise DataError("no batch was recorded: is the loader that was recorded the one that the training used?")
-        accounts = [] if self.history is None else [_noted(self, self.history, sample_rate)]
+        accounts = [] if self.history is None else [_account(self, self.history, sample_rate)]
         claims = [noise for noise, _, count in self.history or () if count] if noise_multiplier is None else [noise_multiplier]
         noises = [_noise(self, max(claims))] if claims else []
         return [_steps(self, steps), _unused_batches(self), *accounts, *noises, *_law(self, sample_rate), _reuse(self)]
@@ -123,7 +123,7 @@ def _since(before: list[History], after: list[History]) -> list[History]:
     return rows
 
 
-def _noted(log: TrainingLog, history: list[History], rate: float) -> Finding:
+def _account(log: TrainingLog, history: list[History], rate: float) -> Finding:
     """Hold the accountant's history against the steps that were taken and the rate that is claimed."""
     check, steps = "loop.accountant", sum(row[2] for row in history)
     rates = sorted({row[1] for row in history})

@@ -110,11 +110,11 @@ class StepUnderTest:
         unclipped = replace(quiet, clip_norm=NEVER * quiet.clip_norm)
         self._call(self.empty, unclipped, self.seed)  # which pays out what was kept before
         size = norm(self._call(batch, unclipped, self.seed))
-        left = [norm(self._call(self.empty, unclipped, self.seed))]
+        sizes = [norm(self._call(self.empty, unclipped, self.seed))]
         for _ in range(2):
             self._call(batch, replace(quiet, clip_norm=max(size / 20, SLACK * quiet.clip_norm)), self.seed)
-        left.append(norm(self._call(self.empty, unclipped, self.seed)))
-        return left[0] < SLACK * size < left[1] < math.inf
+        sizes.append(norm(self._call(self.empty, unclipped, self.seed)))
+        return sizes[0] < SLACK * size < sizes[1] < math.inf
 
     def difference(self, first: Batch, second: Batch, setting: Setting) -> float:
         """Return the l2 distance of the releases for two batches; infinite if one of them is not finite."""

@@ -56,14 +56,14 @@ def _additive(bench: StepUnderTest) -> Finding:
     eight, single = bench.release(copies, setting), bench.release(rows(bench.sample, [1]), setting)
     error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(8 * norm(single), norm(eight), 1e-300)
     # a batch without its duplicates is no further from its neighbours; a mean of the batch is told by the pairs above
-    once = distance(eight, single) <= TOLERANCE * norm(single) and worst <= TOLERANCE
-    if error > worst and not once:
+    counts_once = distance(eight, single) <= TOLERANCE * norm(single) and worst <= TOLERANCE
+    if error > worst and not counts_once:
         worst, location, witness = error, "eight equal records against eight times one", bench.witness(copies, None, setting)
     tolerance = TOLERANCE + 64 * bench.step.resolution * setting.divisor * bench.size**0.5 / scale
     message = (
         f"Unclipped, a record's share of the sum depends on its batch by {worst:.3g} of its norm ({location or 'nowhere'})"
     )
-    if once and worst <= tolerance:
+    if counts_once and worst <= tolerance:
         return note("sum.additive", f"{message}; equal records count once", worst, 0.0)
     return finding("sum.additive", worst <= tolerance, message, fix=FIX, witness=witness, measurement=worst, claim=0.0)
 

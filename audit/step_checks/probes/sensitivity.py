@@ -170,10 +170,10 @@ def _reach(bench: StepUnderTest) -> Finding:
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())
     share = largest / bench.claimed.clip_norm
     if bench.adjusts("clip_norm") or share >= 0.99:
-        clipped = (
+        reason = (
             "a record reaches the claimed clip norm" if share >= 0.99 else "the step was given clip norms that records reach"
         )
-        message = f"Clipping was tried: {clipped}"
+        message = f"Clipping was tried: {reason}"
         return pass_finding(check, message, share, 1.0)
     return gap(
         check,
