@@ -44,14 +44,14 @@ def noise(value: float, name: str) -> float:
     >>> noise(0.0, "noise_multiplier")
     0.0
     """
-    has_powers = nonnegative(value, name) == 0 or 1e-100 <= float(value) <= 1e100
-    return _require(has_powers, value, name, "0, or a number from 1e-100 to 1e100")
+    is_in_range = nonnegative(value, name) == 0 or 1e-100 <= float(value) <= 1e100
+    return _require(is_in_range, value, name, "0, or a number from 1e-100 to 1e100")
 
 
 def single(value: float, name: str) -> float:
     """`value` itself, or `ConfigError` unless it is 0 or a number above it that float32 can compute with."""
-    is_single = nonnegative(value, name) == 0 or 1e-30 <= float(value) <= 1e30
-    return _require(is_single, value, name, "a number from 1e-30 to 1e30, which float32 can compute with")
+    is_in_range = nonnegative(value, name) == 0 or 1e-30 <= float(value) <= 1e30
+    return _require(is_in_range, value, name, "a number from 1e-30 to 1e30, which float32 can compute with")
 
 
 def clipped_noise(clip_norm: float, noise_multiplier: float | None) -> None:

@@ -9,14 +9,15 @@ from scipy.stats import rankdata
 
 _STEPS = 100
 _FARTHEST = 30.0
+_MOST_COUNTED = 4e7  # values, of the group and of its sum, multiplied: at most a tenth of a second
 
 
 def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
     """Return the chance of a rank sum of the group as low as this one, or lower, if the group is a random draw of its size.
 
-    Given the group's size, the rank sum is one of draws without replacement. Its tail is computed by the double saddlepoint of
-    Skovgaard, as for independent coins given their number; outside of the saddlepoint's reach by the bound of Chernoff, which
-    is exact if the two groups do not overlap.
+    Given the group's size, the rank sum is one of draws without replacement. Its tail is counted for some hundred values, or a
+    small group, and else computed by the double saddlepoint of Skovgaard, as for independent coins given their number; outside
+    of the saddlepoint's reach by the bound of Chernoff.
 
     Args:
         values: `(n,)`, ties at their mean rank; `included` `(n,)`, the group, neither empty nor everything.
@@ -33,6 +34,10 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
     spread = ranks.std()
     if spread == 0:
         return 1.0
+    if 2 * included.sum() > len(ranks):  # the others are as high as the group is low
+        ranks, included = len(ranks) + 1 - ranks, ~included
+    if len(ranks) * included.sum() * ranks[included].sum() <= _MOST_COUNTED:
+        return _counted_tail(np.rint(2 * ranks).astype(np.int64), included)
     scores = -(ranks - ranks.mean()) / spread  # high for low values, so that the tail is an upper one
     gap = float(np.diff(np.unique(scores)).min())
     # half a step down, as for other sums of whole numbers: the tail includes the sum that was seen
@@ -55,6 +60,16 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
     density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
     tail = float(special.ndtr(-root)) + density * (1 / lead - 1 / root)
     return float(min(max(tail, 0.0), bound, 1.0))
+
+
+def _counted_tail(scores: NDArray[np.int64], included: NDArray[np.bool_]) -> float:
+    """Return the share of all groups of this size with a sum of scores as low as this group's, or lower."""
+    size, total = int(included.sum()), int(scores[included].sum())
+    groups = np.zeros((size + 1, total + 1))  # by size and sum, of the scores so far
+    groups[0, 0] = 1
+    for score in scores[scores <= total].tolist():
+        groups[1:, score:] += groups[:-1, : total + 1 - score].copy()
+    return float(groups[size].sum() / special.comb(len(scores), size))
 
 
 def _exponent(scores: NDArray[np.float64], share: float, total: float, size: int, tilt: NDArray[np.float64]) -> float:
