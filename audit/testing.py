@@ -56,8 +56,8 @@ def assert_private(
             independent: then the test would pass whatever the function does.
         ConfigError: a budget or an option that cannot be used.
 
-    >>> assert_private(lambda data, rng, size: data.sum() + rng.laplace(0, 5.0, size), epsilon=1.0,
-    ...     neighbours="records", budget="200ms").exit_code
+    >>> count = lambda data, rng, size: (data > 0.5).sum() + rng.laplace(0, 5.0, size)  # NaN is not counted
+    >>> assert_private(count, epsilon=1.0, neighbours="records", budget="200ms").exit_code
     0
     """
     allowed_seconds = seconds(budget)

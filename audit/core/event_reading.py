@@ -53,7 +53,7 @@ def nodes(event: events.Event) -> Iterator[events.Event]:
 def rebuilt(event: events.Event, edit: Callable[[events.Event], events.Event]) -> events.Event:
     """Return the event with `edit` applied to every node, from the leaves up.
 
-    >>> rebuilt(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), lambda node: node)
+    >>> rebuilt(events.Repeated(mechanism=events.Gaussian(noise_multiplier=2.0), count=3), lambda node: node)
     Repeated(mechanism=Gaussian(unit='example', noise_multiplier=2.0, clip_norm=1.0), count=3)
     """
     if hasattr(event, "mechanism"):
@@ -66,7 +66,7 @@ def rebuilt(event: events.Event, edit: Callable[[events.Event], events.Event]) -
 def kinds(event: events.Event) -> frozenset[type]:
     """Return the classes of the event and of all its parts.
 
-    >>> sorted(kind.__name__ for kind in kinds(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3)))
+    >>> sorted(kind.__name__ for kind in kinds(events.Repeated(mechanism=events.Gaussian(noise_multiplier=2.0), count=3)))
     ['Gaussian', 'Repeated']
     """
     return frozenset(shape(event))
@@ -75,7 +75,7 @@ def kinds(event: events.Event) -> frozenset[type]:
 def shape(event: events.Event) -> tuple[type, ...]:
     """Return the classes of the event and of all that is below it, from the root down.
 
-    >>> [kind.__name__ for kind in shape(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3))]
+    >>> [kind.__name__ for kind in shape(events.Repeated(mechanism=events.Gaussian(noise_multiplier=2.0), count=3))]
     ['Repeated', 'Gaussian']
     """
     return tuple(type(node) for node in nodes(event))
@@ -119,7 +119,8 @@ def unit(event: events.Event) -> events.Unit:
 def steps(event: events.Event) -> int:
     """Return how many releases the event makes, one after the other.
 
-    >>> steps(Composed(parts=(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), Gaussian(noise_multiplier=1.0))))
+    >>> release = events.Gaussian(noise_multiplier=2.0)
+    >>> steps(events.Composed(parts=(events.Repeated(mechanism=release, count=3), release)))
     4
     """
     match event:
@@ -155,8 +156,8 @@ def is_non_private(event: events.Event) -> bool:
 def noisy_steps(event: events.Event | None) -> NoisySteps | None:
     """Return noise, clip norm, rate and steps of DP-SGD; None for any other event, and for None.
 
-    >>> step = PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0, clip_norm=0.5), sample_rate=0.1)
-    >>> noisy_steps(Repeated(mechanism=step, count=5))
+    >>> step = events.PoissonSampled(mechanism=events.Gaussian(noise_multiplier=2.0, clip_norm=0.5), sample_rate=0.1)
+    >>> noisy_steps(events.Repeated(mechanism=step, count=5))
     NoisySteps(noise_multiplier=2.0, clip_norm=0.5, sample_rate=0.1, steps=5)
     """
     match event:
@@ -186,7 +187,8 @@ def phases(event: events.Event) -> tuple[Phase, ...]:
     Raises:
         UnsupportedMechanism: it has another mechanism in it.
 
-    >>> phases(Repeated(mechanism=PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sample_rate=0.1), count=5))
+    >>> step = events.PoissonSampled(mechanism=events.Gaussian(noise_multiplier=2.0), sample_rate=0.1)
+    >>> phases(events.Repeated(mechanism=step, count=5))
     ((2.0, 0.1, 5),)
     """
     match event:
@@ -217,7 +219,7 @@ def single_phase(event: events.Event) -> Phase:
 def first_steps(event: events.Event, count: int) -> events.Event:
     """Return what has been released after `count` of the event's releases; the whole event if it has no more.
 
-    >>> first_steps(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=9), 3).count
+    >>> first_steps(events.Repeated(mechanism=events.Gaussian(noise_multiplier=2.0), count=9), 3).count
     3
     """
     if count >= steps(event):
