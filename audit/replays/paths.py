@@ -1,6 +1,7 @@
 """Paths of a program that its plain runs seldom take: near decisions, far out, and with each other outcome of a decision."""
 
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,6 @@ from audit.replays.attempts import Attempt, replay
 from audit.replays.claims import ReplayClaim
 from audit.replays.ranges import ends, other_chances, value_beyond
 from audit.replays.recording import CHOICE, EVENT, NUMBER, Array, NoiseRows, Recording, ReleaseEntry, Schedule
-from audit.replays.records import as_float
 from audit.replays.run import Program
 
 _MOST_PATHS = 3  # near decisions, of a pair
@@ -228,7 +228,7 @@ class OutcomeLedger:
         # of the pair that is replayed now: what was taken, which rare outcomes are not private, how likely these are on a path
         self._own_visits, self._leaks, self._masses = set[Key](), set[Key](), list[dict[Key, float]]()
         self._options_of_lines: set[tuple[str, bytes]] = set()
-        numbers = [number for item in constants if not isinstance(item, str) and abs(number := as_float(item)) < 1e9]
+        numbers = [number for item in constants if abs(number := _number(item)) < 1e9]
         self._numbers = list(dict.fromkeys(numbers))[:_MOST_NUMBERS]
         whole = [item for item in constants if type(item) is int and item > 0]
         self._likely = {option for item in whole for option in (item, item - 1)}
@@ -337,3 +337,11 @@ class OutcomeLedger:
         self._own_visits.add(key)
         self.open_outcomes.pop(key, None)
         self.rare_outcomes.pop(key, None)
+
+
+def _number(item: Any) -> float:
+    """Return a constant as a number, a text's too: noise may be written down before it is compared."""
+    try:
+        return float(item)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
