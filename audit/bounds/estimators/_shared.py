@@ -104,3 +104,10 @@ class Family:
     def family(self) -> str | None:
         """Return what a report names: the family, None for any mechanism."""
         return self.mechanism.family if self.mechanism is not None else None if self.name == "any" else self.name
+
+
+def claimed_family(scores: Scores, name: str, family: str, delta: float, instead: str) -> Family:
+    """Return a family by its name; that of "dp_sgd" is made of the claimed curves, with errors as of `demand_curves`."""
+    is_claimed = family == "dp_sgd"
+    curves = demand_curves(scores, name, instead, inside=" with family 'dp_sgd'") if is_claimed else None
+    return Family(name=family, delta=delta, mechanism=curves)

@@ -81,11 +81,7 @@ class OneRunFdp:
         )
 
     def _family(self, scores: Scores, delta: float) -> Family:
-        if self.family != "dp_sgd":
-            return Family(name=self.family, delta=delta)
-        instead = "family 'gdp' or one_run"
-        mechanism = _shared.demand_curves(scores, "one_run_fdp", instead, inside=" with family 'dp_sgd'")
-        return Family(name=self.family, delta=delta, mechanism=mechanism)
+        return _shared.claimed_family(scores, "one_run_fdp", self.family, delta, "family 'gdp' or one_run")
 
     def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""

@@ -82,11 +82,7 @@ class ProductChannel:
         )
 
     def _family(self, scores: Scores, delta: float) -> Family:
-        if self.family != "dp_sgd":
-            return Family(name=self.family, delta=delta)
-        instead = "family 'gdp' or 'any'"
-        mechanism = _shared.demand_curves(scores, "product_channel", instead, inside=" with family 'dp_sgd'")
-        return Family(name=self.family, delta=delta, mechanism=mechanism)
+        return _shared.claimed_family(scores, "product_channel", self.family, delta, "family 'gdp' or 'any'")
 
     def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
