@@ -4,7 +4,7 @@ A batch is a tuple of arrays with records along the first axis: `(inputs, labels
 as well. The floating-point arrays are what crafted records scale; a last integer array of shape `(n,)` holds labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ def check_batch(arrays: Sequence[Array], smallest: int) -> Batch:
         raise DataError("the sample holds no arrays; give (inputs, labels) of a few ordinary records")
     bare = [array for array in arrays if not hasattr(array, "__len__") or isinstance(array, str) or np.ndim(array) == 0]
     if bare:
-        raise DataError(f"the sample holds a {type(bare[0]).__name__}; expected arrays, (inputs, labels)")
+        kind = type(np.asarray(bare[0]).item()).__name__
+        raise DataError(f"the sample holds a {kind}; expected arrays in the order in which the step takes them, labels last")
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise DataError(f"the sample's arrays have {lengths} records; expected one length")
@@ -85,17 +86,22 @@ def has_floats(batch: Batch) -> bool:
 
 
 def craft_records(sample: Batch) -> dict[str, Batch]:
-    """Return single records that stress a clip, by name: ordinary, another label, zero, and inputs scaled up.
+    """Return single records of ordinary inputs, by name.
 
     "Opposed" records are record 1, of which batches under test hold copies, with another label: they turn a sum around.
     """
     first, conflicting = rows(sample, [0]), relabel(rows(sample, [1]), sample)
-    records = {"ordinary": first, "opposed": conflicting, "relabelled": relabel(first, sample)}
-    if has_floats(sample):
-        records |= {
-            "zero": scale(first, 0.0),
-            "scaled by 1e5": scale(first, 1e5),
-            "opposed, scaled by 1e4": scale(conflicting, 1e4),
-            "opposed, scaled by 30": scale(conflicting, 30.0),
-        }
-    return records
+    return {"ordinary": first, "opposed": conflicting, "relabelled": relabel(first, sample)}
+
+
+def scale_records(records: dict[str, Batch], scale: Callable[[Batch, float], Batch]) -> dict[str, Batch]:
+    """Return records that stress a clip, made from `craft_records` by a function that scales; none without floats."""
+    first, conflicting = records["ordinary"], records["opposed"]
+    if not has_floats(first):
+        return {}
+    return {
+        "zero": scale(first, 0.0),
+        "scaled by 1e5": scale(first, 1e5),
+        "opposed, scaled by 1e4": scale(conflicting, 1e4),
+        "opposed, scaled by 30": scale(conflicting, 30.0),
+    }

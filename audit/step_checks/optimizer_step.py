@@ -18,6 +18,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from audit import plugins
 from audit.core.errors import ConfigError
+from audit.core.rounding import plural
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting, to_float64
 from audit.step_checks.tensors import Tensors, demand_finite
@@ -82,7 +83,7 @@ class OptimizerStep:
         Raises:
             ConfigError: one of them raised an error.
         """
-        with plugins.foreign_code(self.place):
+        with plugins.foreign_code(f"{self.place}, given {plural(len(batch[0]), 'record')}"):
             self.call([torch.as_tensor(np.array(array)) for array in batch])
 
     def call(self, batch: Sequence[Tensor]) -> None:

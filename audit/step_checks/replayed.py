@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays.recording import Schedule
-from audit.step_checks.batches import Batch, has_floats, join, records_by_label, rows, scale
+from audit.step_checks.batches import Batch, join, records_by_label, rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, RescaledStep, Setting
@@ -107,10 +107,12 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
             yield _pair(bench, kind, eight, setting, text)
         for base in (single, batch):
             yield _pair(bench, kinds[-1], base, setting, text)
-        if setting is not bench.claimed and has_floats(bench.sample):  # long beside one that is not clipped
-            name, record = f"an opposed record scaled by 30 beside 1{text}", scale(bench.records["opposed"], 30.0)
-            yield _Pair(name=name, kind="opposed", base=single, neighbour=join(single, record), setting=setting)
-            yield _pair(bench, "opposed", scale(single, 0.4), setting, f" scaled by 0.4{text}")  # turns their sum around
+        long = bench.records.get("opposed, scaled by 30")
+        if setting is not bench.claimed and long is not None:  # long beside one that is not clipped
+            name = f"an opposed record scaled by 30 beside 1{text}"
+            yield _Pair(name=name, kind="opposed", base=single, neighbour=join(single, long), setting=setting)
+            if not bench.refusal(faint := bench.scale(single, 0.4)):  # turns their sum around
+                yield _pair(bench, "opposed", faint, setting, f" scaled by 0.4{text}")
         if setting is bench.claimed:
             yield from _lopsided_pairs(bench, size)
             if isinstance(bench.step, FunctionStep) and not bench.empty_error:  # models remember an empty batch

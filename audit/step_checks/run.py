@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.core.errors import ConfigError
 from audit.step_checks.batches import check_batch, rows
 from audit.step_checks.findings import Finding, PropertyStatus, StepReport, all_findings, failure, note
 from audit.step_checks.probes.sensitivity import SMALLEST_CLIP
@@ -149,6 +150,9 @@ def run_probes(
     """Return the findings of the replay, of every plug-in in `audit.step_checks.probes`, and of `probes`, on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
     bench = StepUnderTest(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
+    refusal = bench.refusal(rows(bench.sample, [1]))
+    if refusal and not bench.refusal(rows(bench.sample, [0, 1])):
+        raise ConfigError(f"{refusal}. Poisson sampling draws batches of one record: let them pass (squeeze(1), not squeeze())")
     start = time.perf_counter()
     replays = replay_findings(bench)
     spent = {"replayed": time.perf_counter() - start}
@@ -225,7 +229,7 @@ def _are_in_proportion(bench: StepUnderTest, inner: StepUnderTest) -> bool:
     """True if without noise the step returns its sum, but for a factor and rounding."""
     if not bench.adjusts("noise_multiplier"):
         return False
-    batch, quiet = bench.of_size(max(bench.batch_sizes)), bench.at(noise=0.0)
+    batch, quiet = bench.of_size(max(bench.batch_sizes)), bench.quiet()
     outputs, sums = (
         np.concatenate([value.ravel() for value in under_test.release(batch, quiet).values()]) for under_test in (bench, inner)
     )

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from audit.core.errors import ConfigError, DataError
-from audit.step_checks.batches import Batch, craft_records, join, rows, scale
+from audit.step_checks.batches import Batch, craft_records, join, rows, scale, scale_records
 from audit.step_checks.findings import Witness
 from audit.step_checks.steps import Setting, Step
 from audit.step_checks.tensors import Tensors, distance, norm
 
+ALMOST_SILENT = 1e-30  # noise multiplier that changes no release, also not at the clip norm `NEVER`
 NEVER = 1e9  # multiple of the largest natural norm at which nothing is clipped
 # records of the largest batch that is tried, and numbers that their gradients have together
 LEAST_LARGE, MOST_LARGE, MOST_NUMBERS = 24, 2048, 300_000_000
@@ -51,7 +52,7 @@ class StepUnderTest:
             return False
         noise = {"noise_multiplier": 0.0} if "noise_multiplier" in self.step.adjustable else {}
         quiet = replace(self.claimed, **noise)
-        records = [scale(rows(self.sample, [i]), factor) for i in range(2) for factor in (1.0, 1e4)]
+        records = [self.scale(rows(self.sample, [i]), factor) for i in range(2) for factor in (1.0, 1e4)]
         for record in records:
             size = norm(self._call(record, quiet, self.seed))
             if 0.99 * self.claimed.clip_norm <= size <= 1.01 * self.claimed.clip_norm:
@@ -69,6 +70,23 @@ class StepUnderTest:
         """Return the setting without noise, if noise is adjustable; else equal seeds make equal noise cancel."""
         return self.at(noise=0.0, clip=clip, divisor=divisor)
 
+    def refusal(self, batch: Batch, setting: Setting | None = None) -> str:
+        """Return the message with which the step refuses a batch, at the claimed setting by default; "" if it takes it."""
+        try:
+            self._call(batch, self.claimed if setting is None else setting, self.seed)
+        except ConfigError as error:  # that the step raised; one of the set-up comes again with an ordinary batch
+            return str(error)
+        return ""
+
+    def scale(self, record: Batch, factor: float) -> Batch:
+        """Return a record with its floating-point arrays multiplied by `factor`, with the last one if the step takes that."""
+        return scale(record, factor) if self._scales_labels else (*scale(record[:-1], factor), record[-1])
+
+    @cached_property
+    def _scales_labels(self) -> bool:
+        """False if scaled labels are refused, as by a loss of probabilities."""
+        return self.sample[-1].dtype.kind != "f" or not self.refusal(scale(rows(self.sample, [0, 1]), 1e5))
+
     def release(self, batch: Batch, setting: Setting, seed: int | None = None) -> Tensors:
         """Return what the step releases for `batch`: the noisy sum of clipped gradients, by tensor, without its constant."""
         released = self._call(batch, setting, self.seed if seed is None else seed)
@@ -82,7 +100,13 @@ class StepUnderTest:
     def _call(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         self.calls += 1
         with np.errstate(all="ignore"):
-            return self.step.release(batch, setting, seed)
+            try:
+                return self.step.release(batch, setting, seed)
+            except ConfigError:
+                if setting.noise_multiplier:
+                    raise
+                # a law whose scale has to be positive refuses a noise multiplier of 0
+                return self.step.release(batch, replace(setting, noise_multiplier=ALMOST_SILENT), seed)
 
     @cached_property
     def constant_size(self) -> float:
@@ -94,7 +118,8 @@ class StepUnderTest:
             return 0.0
         after = []
         for batch in (rows(self.sample, slice(0, 5)), scale(rows(self.sample, slice(2, 8)), 100.0)):
-            self._call(batch, self.quiet(), self.seed)
+            if self.refusal(batch, self.quiet()):
+                self._call(rows(self.sample, slice(2, 8)), self.quiet(), self.seed)
             after.append(self._call(self.empty, self.quiet(), self.seed))
         size, apart = norm(after[0]), distance(*after)
         if size < math.inf and apart <= SLACK * min(size, self.claimed.clip_norm):
@@ -133,11 +158,7 @@ class StepUnderTest:
     @cached_property
     def empty_error(self) -> str:
         """The message with which the step refuses an empty batch; "" if it does not."""
-        try:
-            self._call(self.empty, self.quiet(), self.seed)
-        except ConfigError as error:  # that the step raised; one of the set-up comes again with a batch that holds records
-            return str(error)
-        return ""
+        return self.refusal(self.empty, self.quiet())
 
     @cached_property
     def size(self) -> int:
@@ -176,7 +197,8 @@ class StepUnderTest:
         if not self.empty_error:
             yield "no record", self.empty
         yield "one record", rows(self.sample, [1])
-        yield "a faint record", scale(rows(self.sample, [1]), 0.1)
+        if self._accepts_faint_records:
+            yield "a faint record", self.scale(rows(self.sample, [1]), 0.1)
         yield "five records", rows(self.sample, slice(1, 6))
         yield "eight records", rows(self.sample, slice(0, 8))
         yield "six copies of a record", rows(self.sample, [1] * 6)
@@ -189,8 +211,20 @@ class StepUnderTest:
 
     @cached_property
     def records(self) -> dict[str, Batch]:
-        """Crafted single records, by name."""
-        return craft_records(self.sample)
+        """Crafted single records that the step accepts, by name."""
+        records = craft_records(self.sample)
+        stressing = scale_records(records, self.scale)
+        return records | {name: record for name, record in stressing.items() if name not in self.refused_records}
+
+    @cached_property
+    def refused_records(self) -> list[str]:
+        """Names of crafted records that the step refuses, such as one that checks the range of its inputs."""
+        base, stressing = rows(self.sample, [1]), scale_records(craft_records(self.sample), self.scale)
+        return [name for name, record in stressing.items() if self.refusal(join(base, record))]
+
+    @cached_property
+    def _accepts_faint_records(self) -> bool:
+        return not any(self.refusal(self.scale(rows(self.sample, [1]), factor)) for factor in (0.1, 0.03))
 
     @cached_property
     def natural_norms(self) -> tuple[float, ...]:
@@ -210,9 +244,9 @@ class StepUnderTest:
 
     def _norms_at(self, multiple: float) -> tuple[float, ...]:
         setting = self.quiet(clip=multiple * self.claimed.clip_norm)
-        factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" else (1.0,)
+        factors = (1.0, 0.3, 0.1, 0.03) if self.sample[0].dtype.kind == "f" and self._accepts_faint_records else (1.0,)
         count = min(8, len(self.sample[0]))
-        probes = [scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
+        probes = [self.scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
         norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
         if not norms and not self.empty_error:  # of a loss that compares the records of a batch, one alone has none
             together = self.difference(rows(self.sample, slice(0, count)), self.empty, setting)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from audit import plugins
 from audit.core import checks
 from audit.core.errors import ConfigError
+from audit.core.rounding import plural
 from audit.step_checks.batches import Batch
 from audit.step_checks.tensors import Tensors, demand_finite
 
@@ -110,7 +111,7 @@ class FunctionStep:
         keywords = {name: getattr(setting, name) for name in sorted(self.adjustable)}
         parameters = {name: _copy(value) for name, value in self.params.items()}
         arrays, stream = tuple(_like(self._sample, array) for array in batch), self._stream(seed)
-        with plugins.foreign_code("the step"):
+        with plugins.foreign_code(f"the step, given {plural(len(batch[0]), 'record')}"):
             result = self.function(parameters, arrays, stream, **keywords)
         if not isinstance(result, Mapping) or set(result) != set(self.params):
             keys = sorted(map(str, result)) if isinstance(result, Mapping) else type(result).__name__

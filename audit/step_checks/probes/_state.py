@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, note, pass_finding
-from audit.step_checks.step_under_test import StepUnderTest
+from audit.step_checks.step_under_test import ALMOST_SILENT, StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
 
@@ -93,7 +93,8 @@ class Elsewhere:
         find_leaks = getattr(bench.step, "leaks", None)
         if find_leaks is None:
             return []
-        first, second, setting = rows(bench.sample, slice(0, 3)), rows(bench.sample, slice(3, 8)), bench.quiet()
+        first, second = rows(bench.sample, slice(0, 3)), rows(bench.sample, slice(3, 8))
+        setting = bench.at(noise=ALMOST_SILENT)
         names = find_leaks(first, second, setting, bench.seed)
         if not names:
             return [pass_finding("step.elsewhere", "Given equal gradients, parameters, buffers and optimiser end equal")]

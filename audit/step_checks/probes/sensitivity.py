@@ -141,6 +141,8 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         for value in NON_FINITE:
             neighbour = join(base, fill(bench.records["ordinary"], value))
+            if bench.refusal(neighbour):
+                continue
             excess = distance(bench.release(neighbour, setting), release) - slack
             location = f"a record of {value} beside {base_name}"
             case = (excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
@@ -173,7 +175,8 @@ def _reach(bench: StepUnderTest) -> Finding:
         reason = (
             "a record reaches the claimed clip norm" if share >= 0.99 else "the step was given clip norms that records reach"
         )
-        message = f"Clipping was tried: {reason}"
+        refused = f"; the step refuses these records: {', '.join(bench.refused_records)}" if bench.refused_records else ""
+        message = f"Clipping was tried: {reason}{refused}"
         return pass_finding(check, message, share, 1.0)
     return gap(
         check,
