@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from audit.core import checks
@@ -28,6 +29,7 @@ class TrainingLog:
         passes: of the loader that were begun.
         ahead: lists that a pass may have drawn for steps that were never taken: one, and those that workers fetch.
         steps: calls of `step` of the optimisers that count.
+        largest_share: the most of them that moved one parameter; None if it is not known, so that all count.
         generators: digest of torch's global generator at each step.
         noise: squares of noise numbers over the clip norm, added up, and their number; None if no step showed its noise.
         history: what the accountant noted meanwhile, `(noise multiplier, sample rate, steps)` each; None if none was given.
@@ -38,6 +40,7 @@ class TrainingLog:
     passes: int = 0
     ahead: int = 1
     steps: int = 0
+    largest_share: int | None = None
     generators: list[str] = field(default_factory=list, repr=False)
     noise: tuple[float, int] | None = None
     history: list[History] | None = None
@@ -94,11 +97,14 @@ def record(loader: Any, accountant: Any = None, optimizer: Any = None) -> Iterat
     original = type(sampler)
     # DataLoader forbids another batch_sampler after its construction, so the sampler's own class is changed and put back
     sampler.__class__ = type(original.__name__, (original,), {"__iter__": _recording(original, log)})
-    handle = register_optimizer_step_pre_hook(lambda stepping, *_: _step(log, stepping, own))
+    shares = Counter[int]()
+    handle = register_optimizer_step_pre_hook(lambda stepping, *_: _step(log, stepping, own, shares))
     try:
         yield log
     finally:
         handle.remove()
+        # those that were named are private, each of them
+        log.largest_share = log.steps if own else max(shares.values(), default=None)
         sampler.__class__ = original
         if before is not None:
             log.history = _since(before, _history(accountant))
@@ -129,11 +135,20 @@ def _account(log: TrainingLog, history: list[History], rate: float) -> Finding:
     rates = sorted({row[1] for row in history})
     rate_text = ", ".join(f"{value:.4g}" for value in rates) or "none"
     message = f"the accountant noted {steps} steps at rate {rate_text}; {log.steps} were taken"
-    wrong = steps < log.steps or any(value < rate * (1 - 1e-9) for value in rates)
+    is_low = any(value < rate * (1 - 1e-9) for value in rates)
     fix = (
         "let the accountant note every optimiser step (`optimizer.attach_step_hook`), at the rate with which batches are drawn"
     )
-    return finding(check, not wrong, message, measurement=log.steps, claim=steps, fix=fix)
+    answer = finding(check, not is_low and log.steps <= steps, message, measurement=log.steps, claim=steps, fix=fix)
+    return answer if is_low else _ask_for_the_private_one(log, steps, answer)
+
+
+def _ask_for_the_private_one(log: TrainingLog, steps: int, answer: Finding) -> Finding:
+    """Return a question in the place of a failure that counts the steps of optimisers which may be public."""
+    if log.largest_share is None or not log.largest_share <= steps < log.steps:
+        return answer
+    message = f"{answer.message}, by several optimisers: name the private ones by record(optimizer=), if others are public"
+    return replace(answer, status=PropertyStatus.QUESTION, message=message)
 
 
 def _recording(original: type, log: TrainingLog) -> Any:
@@ -146,13 +161,14 @@ def _recording(original: type, log: TrainingLog) -> Any:
     return iterate
 
 
-def _step(log: TrainingLog, stepping: Any, private_optimizers: Sequence[Any]) -> None:
+def _step(log: TrainingLog, stepping: Any, private_optimizers: Sequence[Any], shares: Counter[int]) -> None:
     import torch
 
     private = next((opt for opt in private_optimizers if stepping in (opt, getattr(opt, "original_optimizer", opt))), None)
     if private_optimizers and private is None:
         return
     log.steps += 1
+    shares[id(stepping.param_groups[0]["params"][0])] += 1  # one optimiser may follow another on the same model
     if private is not None and (energy := _noise_energy(private)) is not None:
         before = log.noise or (0.0, 0)
         log.noise = before[0] + energy[0], before[1] + energy[1]
@@ -202,7 +218,8 @@ def _unused_batches(log: TrainingLog) -> Finding:
 def _steps(log: TrainingLog, steps: int) -> Finding:
     message = f"{log.steps} optimiser steps were taken, {steps} are accounted for"
     fix = "account for every optimiser step, also of later epochs and of resumed runs"
-    return finding("loop.steps", log.steps <= steps, message, measurement=log.steps, claim=steps, fix=fix)
+    answer = finding("loop.steps", log.steps <= steps, message, measurement=log.steps, claim=steps, fix=fix)
+    return _ask_for_the_private_one(log, steps, answer)
 
 
 def _law(log: TrainingLog, rate: float) -> list[Finding]:
@@ -227,6 +244,9 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
         tails = sampling_tests.poisson_tails(members, mean)
     name, tail = min(tails.items(), key=lambda item: item[1])
     message = f"{len(batches)} batches, mean rate {mean:.4g} of {rate:.4g} accounted; least likely: {name}, p = {tail:.2g}"
+    in_passes = members.reshape(log.passes, -1, log.records) if log.passes and len(batches) % log.passes == 0 else members
+    if tail < level and (in_passes.sum(axis=1) == 1).all():
+        message += ": each record once a pass, as in shuffled batches"
     fix = (
         "draw every record independently with the accounted rate (Poisson sampling), or account for the batches that are drawn"
     )

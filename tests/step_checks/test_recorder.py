@@ -56,7 +56,9 @@ def test_a_poisson_training_passes() -> None:
 
 def test_shuffled_batches_are_no_poisson_samples() -> None:
     shuffled = BatchSampler(RandomSampler(range(RECORDS)), batch_size=20, drop_last=False)
-    assert findings(shuffled, epochs=3)["loop.sampling"].status is PropertyStatus.FAILED
+    finding = findings(shuffled, epochs=3)["loop.sampling"]
+    assert finding.status is PropertyStatus.FAILED
+    assert finding.message.endswith("each record once a pass, as in shuffled batches")
 
 
 def test_another_rate_and_more_steps_fail() -> None:
@@ -214,3 +216,22 @@ def test_the_noise_of_opacus_is_held_against_the_account(noted: float, status: P
     findings_by_check = {row.check: row for row in log.check(sample_rate=0.05, steps=60, noise_multiplier=noted)}
     assert log.steps == 60 and findings_by_check["loop.noise"].status is status
     assert findings_by_check["loop.batches"].status is PropertyStatus.PASSED
+
+
+@pytest.mark.parametrize(
+    ("public_steps", "names_private", "status"),
+    [(1, False, PropertyStatus.QUESTION), (2, False, PropertyStatus.FAILED), (2, True, PropertyStatus.PASSED)],
+)
+def test_steps_of_a_public_optimiser_are_a_question_until_the_private_one_is_named(
+    public_steps: int, names_private: bool, status: PropertyStatus
+) -> None:
+    loader = DataLoader(TensorDataset(torch.zeros(20, 1)), batch_size=10)
+    private, public = (torch.optim.SGD([torch.zeros(1, requires_grad=True)]) for _ in range(2))
+    with record(loader, optimizer=private if names_private else None) as log:
+        for _ in loader:
+            private.step()
+            for _ in range(public_steps):
+                public.step()
+    finding = next(finding for finding in log.check(sample_rate=0.5, steps=2) if finding.check == "loop.steps")
+    assert finding.status is status
+    assert ("optimizer=" in finding.message) == (status is PropertyStatus.QUESTION)
