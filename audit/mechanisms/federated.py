@@ -61,8 +61,8 @@ class Federated:
             models, the sums if it is distributed, the updates if it is local.
         cohorts: fixed groups of clients, equal in size up to one, that take turns, one a round. Who takes part is public, so
             sampling protects no one, and each client is in rounds / cohorts of the rounds.
-        dropout: share of the clients who do not reply in every round, drawn anew: their updates and their part of a
-            distributed noise are missing.
+        dropout: share of the clients who do not reply in every round, rounded up, drawn anew: their updates and their part of
+            a distributed noise are missing.
         colluders: clients who look on together with whoever sees sums or models: they know their own part of a local or
             distributed noise, which protects no one from them. 1 is a single curious client, 0 is an outsider.
         unit: whom the claims are about: "client", whose update is zeroed out, or "example", one record that is added to a
@@ -116,14 +116,17 @@ class Federated:
                 f"cohorts is {self.cohorts} of {self.clients} clients with noise '{self.noise}'; expected 1 to the number of "
                 "clients, and a divisor of it where clients share the noise of a sum"
             )
-        if not 0 <= self.colluders < max(1, self.replies) or (self.colluders and self.noise not in ("local", "distributed")):
+        if not 0 <= self.dropout < 1 or not self.replies or (self.dropout and self.noise != "distributed"):
+            raise ConfigError(
+                f"dropout is {self.dropout:g}; expected 0 to 1, so that a client of a round is left, and 0 unless noise is "
+                "'distributed'"
+            )
+        if not 0 <= self.colluders < self.replies or (self.colluders and self.noise not in ("local", "distributed")):
             raise ConfigError(
                 f"colluders is {self.colluders} with noise '{self.noise}' and {self.replies} replies in a round; expected 0 or "
                 "more and fewer than reply, and 0 unless noise is 'local' or 'distributed': of other noise no client knows a "
                 "part"
             )
-        if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
-            raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
 
     def _check_records(self) -> None:
         """Raise `ConfigError` if DP-SGD inside clients is not said in full, or is said of other noise."""
@@ -145,7 +148,7 @@ class Federated:
     def replies(self) -> int:
         """Clients who reply in a round: of the whole federation, or of the smallest cohort on turn."""
         group = self.clients // self.cohorts
-        return group - math.floor(self.dropout * group)
+        return group - math.ceil(self.dropout * group - 1e-9)  # .1 of 30 is 3, whatever the last digit of the product
 
     @property
     def _unknown_share(self) -> float:

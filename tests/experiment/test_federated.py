@@ -156,6 +156,14 @@ def test_cohorts_share_the_noise_of_their_own_rounds() -> None:
     assert noise["fed (each update)"] == pytest.approx((8 / 10**0.5, 1.0, 6))
 
 
+@pytest.mark.parametrize(("dropout", "missing"), [(0.29, 6), (0.05, 1), (0.15, 3)])
+def test_a_share_of_clients_that_is_no_whole_number_is_rounded_up(dropout: float, missing: int) -> None:
+    """Of 20 clients at least 29 % drop out if six do: with five the claim would be for more noise than is left."""
+    designs = assemble.assemble(parse(CONFIG, [*DISTRIBUTED, f"mechanisms.fed.dropout={dropout}"]).config).design
+    (summed,) = [design for design in designs.training_designs if design.name == "fed (secure sum)"]
+    assert phases(summed.mechanism)[0][0] == pytest.approx(8 * (1 - missing / 20) ** 0.5)
+
+
 @pytest.mark.slow
 def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
     results = audited(tmp_path, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
@@ -250,6 +258,7 @@ def test_noise_that_clients_forget_in_their_own_steps_shows_in_an_honest_log(tmp
         (["games.clients.estimators=[fdp_rank]", "games.clients.scorers=[sum_product]"], "add one_run"),
         (["games.clients.access=released_models"], "does not release; each_update does"),
         (["mechanisms.fed.dropout=0.5"], "0 unless noise is 'distributed'"),
+        ([*DISTRIBUTED, "mechanisms.fed.dropout=0.96"], "so that a client of a round is left"),
         (["mechanisms.fed.cohorts=4"], "use sample_rate 1, and rounds that the cohorts divide"),
         (["mechanisms.fed.cohorts=0"], "expected 1 to the number of clients"),
         ([*DISTRIBUTED, "mechanisms.fed.cohorts=3"], "a divisor of it where clients share the noise"),
