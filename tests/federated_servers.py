@@ -70,6 +70,21 @@ class NoiseTwice(Averaging):
         return self.drawn
 
 
+class OppositeNoise(Averaging):
+    """The second half of the coordinates gets the noise of the first with the other sign."""
+
+    def noise(self) -> Array:
+        half = super().noise()[: len(self.model) // 2]
+        return np.concatenate([half, -half])
+
+
+class LetsNotFiniteIn(Averaging):
+    """An update with NaN makes the model NaN."""
+
+    def clip(self, updates: Array) -> Array:
+        return np.where(np.isfinite(updates).all(1, keepdims=True), super().clip(updates), np.nan)
+
+
 class FillsNotFinite(Averaging):
     """An update that is not finite becomes a clip norm in every coordinate."""
 
@@ -108,3 +123,29 @@ class HidesSumInDigits(Averaging):
 class WrongShape(Averaging):
     def release(self) -> Array:
         return super().release()[:-1]
+
+
+class Complex(Averaging):
+    def release(self) -> Array:
+        return super().release() * (1 + 0j)
+
+
+class NotFinite(Averaging):
+    def release(self) -> Array:
+        return super().release() * np.nan
+
+
+class NoLicence(Averaging):
+    def begin(self, model: Array) -> None:
+        raise OSError("no licence")
+
+
+class NeverReleases:
+    def __init__(self, **settings: float) -> None:
+        """Take any settings."""
+
+    def begin(self, model: Array) -> None:
+        """Do nothing."""
+
+    def receive(self, updates: Array) -> None:
+        """Do nothing."""

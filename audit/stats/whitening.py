@@ -117,6 +117,22 @@ def dependence_tail(rows: Array, stream: np.random.Generator) -> float:
     return min([1.0, *(len(tables) * _bartlett(table) for table in tables)])
 
 
+def pair_tail(rows: Array) -> float:
+    """P-value that no two rows are as nearly equal, or the negative of each other.
+
+    >>> noise = np.random.default_rng(0).normal(size=(40, 20))
+    >>> pair_tail(noise) > 1e-3, pair_tail(np.vstack([noise, -noise[7]])) < 1e-12
+    (True, True)
+    """
+    count, size = rows.shape
+    if count < 2:
+        return 1.0
+    energies = np.square(rows).sum(1)
+    least = (energies[:, None] + energies) / 2 - np.abs(rows @ rows.T)  # of the sum and the difference, each over the root of 2
+    smallest = float(least[np.triu_indices(count, 1)].min())
+    return float(min(1.0, count * (count - 1) * energy_tail(max(smallest, 0.0), size)))
+
+
 def _bartlett(table: Array) -> float:
     """P-value by the diagonal of R of a table of N(0, 1) numbers with more rows than columns."""
     diagonal = np.square(np.diagonal(np.linalg.qr(table, mode="r")))

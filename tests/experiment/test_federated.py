@@ -479,6 +479,7 @@ def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tupl
         ("QuietLastRound", COORDINATES),
         ("HalfNoise", TENSORS),
         ("FillsNotFinite", LENGTHS),
+        ("LetsNotFiniteIn", LENGTHS),
         ("AddsMeanForNotFinite", BESIDE),
         ("AddsSumForNotFinite", (*LENGTHS, "mechanisms.fed.clip_norm=0.05", "games.clients.runs=200")),
         ("HidesSumInDigits", DIGITS),
@@ -498,7 +499,24 @@ def test_noise_that_trainings_or_rounds_share_makes_an_audit_invalid(server: str
     assert failed(results) == codes and refuted(results) == set()
 
 
-@pytest.mark.slow
-def test_a_server_that_releases_no_model_of_its_size_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ObservationError, match=r"release\(\) has shape"):
-        audited(tmp_path / "shape", *MODELS, SERVER % "WrongShape")
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("server", "codes"), [("Averaging", set()), ("OppositeNoise", {"noise-seen"})])
+def test_noise_that_coordinates_share_makes_an_audit_invalid(server: str, codes: set[str], tmp_path: Path) -> None:
+    results = audited(tmp_path, *COORDINATES, "games.clients.scorers=[model_product]", SERVER % server)
+    assert failed(results) == codes and refuted(results) == set()
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ("WrongShape", r"release\(\) has shape \(649,\) and type float64; expected \(650,\)"),
+        ("Complex", "type complex128"),
+        ("NotFinite", "650 of 650 numbers .* no client had sent such an update"),
+        ("NoLicence", "as it is made and begins: OSError: no licence"),
+        ("NeverReleases", "has no method release"),
+    ],
+)
+def test_a_server_without_a_model_to_release_is_named(server: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises((ObservationError, ConfigError), match=words):
+        audited(tmp_path / "named", *MODELS, SERVER % server)

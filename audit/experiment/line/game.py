@@ -42,7 +42,8 @@ _SIGNALS = {
     Access.SECURE_SUM: SumProducts.key,
     Access.RELEASED_MODELS: ModelProducts.key,
 }
-_LEVEL = 1e-9  # of a false alarm, in each of four tests
+_LEVEL = 1e-9  # of a false alarm, in each of six tests
+_PAIRED = 1000  # canaries of a training whose pairs are looked at
 
 
 def look_at_noise(models: GameModels) -> tuple[Check, ...]:
@@ -77,6 +78,7 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
         energy_tail(float(by_round.min()), total) * rounds,
         energy_tail(float(energies[quietest].sum()), int(counts[quietest]) * rounds) * len(counts),
         energy_tail(float(np.square(change).sum()), change.size) if change.size else 1.0,
+        len(draws) * min(whitening.pair_tail(own[mask][:_PAIRED]) for own, mask in zip(draws, silent, strict=True)),
         whitening.dependence_tail(draws[silent], np.random.default_rng(rounds)),
     )
     ratios = [math.sqrt(ratio) for ratio in (energies.sum() / (total * rounds), by_round.min() / total, by_canary[quietest])]
@@ -86,6 +88,8 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     )
     if tails[-1] <= _LEVEL:
         value += ", and noise of one round follows from that of others"
+    if tails[-2] <= _LEVEL:
+        value += ", and noise along one direction follows from that along another"
     if change.size:
         value += f", {math.sqrt(np.square(change).mean()):.4f} from one training to the next"
     status = Status.CHECKED if min(tails) > _LEVEL else Status.FAILED
