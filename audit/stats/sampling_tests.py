@@ -44,9 +44,10 @@ def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
 
     Keys: "rate" (all memberships), "batch sizes" (steps with a size in the middle half), "largest batch" and "smallest
     batch" (neither too small, as truncation makes them, nor too large), "batch sizes on a grid" (remainders of sizes by 2 to
-    16), "inclusion counts" (records with a count in the middle half), "record drawn most" and "record drawn least", "next
-    step" and "next record" (joint memberships in disjoint pairs of steps, and of neighbouring records), "batches alike" and
-    "records alike" (the most joint memberships of any two, given their numbers, by the union bound).
+    16), "inclusion counts" (records with a count in the middle half), "spread of batch sizes" and "spread of inclusions",
+    "record drawn most" and "record drawn least", "next step" and "next record" (joint memberships in disjoint pairs of steps,
+    and of neighbouring records), "batches alike" and "records alike" (the most joint memberships of any two, given their
+    numbers, by the union bound).
     """
     steps, records = members.shape
     sizes, counts = members.sum(1), members.sum(0)
@@ -60,6 +61,8 @@ def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
         "smallest batch": _largest(records - int(sizes.min(initial=records)), steps, records, 1 - rate),
         "batch sizes on a grid": _grid(sizes, records, rate),
         "inclusion counts": _middle(counts, steps, rate),
+        "spread of batch sizes": _spread(sizes, records, rate),
+        "spread of inclusions": _spread(counts, steps, rate),
         "record drawn most": _largest(int(counts.max(initial=0)), records, steps, rate),
         "record drawn least": _largest(steps - int(counts.min(initial=steps)), records, steps, 1 - rate),
         "next step": two_sided(int(pairs.sum()), pairs.size, rate**2),
@@ -75,6 +78,16 @@ def _middle(values: NDArray[np.int64], trials: int, rate: float) -> float:
     below = 0.0 if low == 0 else float(special.bdtr(low - 1, trials, rate))
     inside = float(special.bdtr(high, trials, rate)) - below
     return two_sided(int(((values >= low) & (values <= high)).sum()), len(values), min(1.0, inside))
+
+
+def _spread(values: NDArray[np.int64], trials: int, rate: float) -> float:
+    """Bound (Chernoff) on both tails of the sum of squared deviations of binomial values from their mean."""
+    squares = (np.arange(trials + 1) - trials * rate) ** 2 / max(trials * rate * (1 - rate), 1e-300)
+    log_pmf = stats.binom.logpmf(np.arange(trials + 1), trials, rate)
+    total = float(squares[values].sum())
+    tilts = np.concatenate([sign * np.geomspace(1e-4, 1, 60) for sign in (-1, 1)])
+    bounds = (len(values) * special.logsumexp(log_pmf + tilt * squares) - tilt * total for tilt in tilts)
+    return min(1.0, 2 * math.exp(min(bounds)))
 
 
 def _grid(sizes: NDArray[np.int64], records: int, rate: float) -> float:

@@ -63,7 +63,11 @@ class OptimizerStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the noisy sum of clipped gradients that the wrapped optimiser would apply."""
-        gradients, _ = self._call(batch, setting, seed, None)
+        return self.release_after(None, batch, setting, seed)
+
+    def release_after(self, previous: Batch | None, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return what `release` does if a step on another batch came before, after which the parameters were put back."""
+        gradients, _ = self._call(batch, setting, seed, None, previous)
         scale = setting.divisor if self.mean else 1.0
         return {name: to_float64(value) * scale for name, value in gradients.items()}
 
@@ -92,7 +96,12 @@ class OptimizerStep:
         self.optimizer.step()
 
     def _call(
-        self, batch: Batch, setting: Setting, seed: int, replacement: Mapping[str, Tensor] | None
+        self,
+        batch: Batch,
+        setting: Setting,
+        seed: int,
+        replacement: Mapping[str, Tensor] | None,
+        previous: Batch | None = None,
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the gradients that the wrapped optimiser was given, and everything that it and the model hold afterwards."""
         with self._prepare(setting, seed), _watched_optimizers(self._names, replacement) as (gradients, states):
@@ -101,6 +110,12 @@ class OptimizerStep:
                 if isinstance(module, _DropoutNd):  # which would hide what a record does behind what its mask does
                     module.eval()
             self.optimizer.zero_grad()
+            if previous is not None:
+                before = {name: value.clone() for name, value in self.model.state_dict().items()}
+                self.run(previous)
+                self.model.load_state_dict(before)
+                self.optimizer.zero_grad()
+                gradients.clear()
             self.run(batch)
             after = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
             after |= states()

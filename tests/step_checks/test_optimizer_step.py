@@ -12,6 +12,7 @@ from torch import nn
 from audit.core.errors import ConfigError
 from audit.step_checks.findings import StepReport
 from audit.step_checks.optimizer_step import OptimizerStep
+from audit.step_checks.probes._state import State
 from audit.step_checks.run import check_optimizer
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import Setting
@@ -76,6 +77,13 @@ class Refusing(BatchClipping):
         super().step()
 
 
+class Accumulating(BatchClipping):
+    """One whose gradients stay from batch to batch."""
+
+    def zero_grad(self) -> None:
+        pass
+
+
 def bench(model: nn.Module, optimizer: Any) -> StepUnderTest:
     step = OptimizerStep(model=model, optimizer=optimizer, criterion=summed)
     return StepUnderTest(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
@@ -85,6 +93,13 @@ def test_what_an_optimiser_raises_on_an_empty_batch_is_its_refusal() -> None:
     model = network()
     assert "optimiser: ZeroDivisionError" in bench(model, Refusing(model)).empty_error
     assert bench(model, BatchClipping(model)).empty_error == ""
+
+
+@pytest.mark.parametrize(("kind", "status"), [(BatchClipping, "passed"), (Accumulating, "failed")])
+def test_gradients_that_stay_until_the_next_batch_are_a_failure(kind: Any, status: str) -> None:
+    model = network()
+    state, _ = State().run(bench(model, kind(model)))
+    assert (state.check, state.status) == ("step.state", status)
 
 
 def test_an_error_of_the_check_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
