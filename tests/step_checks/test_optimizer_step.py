@@ -91,7 +91,7 @@ def bench(model: nn.Module, optimizer: Any) -> StepUnderTest:
 
 def test_what_an_optimiser_raises_on_an_empty_batch_is_its_refusal() -> None:
     model = network()
-    assert "optimiser: ZeroDivisionError" in bench(model, Refusing(model)).empty_error
+    assert "optimiser, given 0 records: ZeroDivisionError" in bench(model, Refusing(model)).empty_error
     assert bench(model, BatchClipping(model)).empty_error == ""
 
 
