@@ -178,6 +178,7 @@ class Chunk:
         ordinary = total
         if self.canaries is not None and block.extra is not None:
             canary_mask = self.passes.extra_canaries(within)
+            # an observer who knows all records but the canaries can take these away from what is released
             ordinary = total.clone()
             norms = self.canaries.add_sum(canary_mask, clip_norm, total)
             if clip_norm is not None:
@@ -193,6 +194,7 @@ class Chunk:
         products = None
         if self.canaries is not None and "steps" in self.job.access.released:
             products = self.canaries.products(noisy - ordinary)
+        # by the expected size: dividing by the drawn one would release it without noise
         self.optimizer.step(self.models.flat, noisy.div_(max(self.law.mean, 1e-300)))
         if self.average is not None:
             self.average.step(self.models.flat)
@@ -276,6 +278,7 @@ class Chunk:
         draws = self.models.layout.parameters * self.job.steps if self.private is not None else 0
         multiplier = np.zeros(len(self.seeds))
         if self.private is not None and draws:
+            # as measured from the noise itself, not as the job asks: a generator that fails shows here
             squares = measurements.noise_norms.double().square().sum(0)
             multiplier = np.sqrt(squares.cpu().numpy() / draws) / self.private.clip_norm
             if self.adaptive is not None:
@@ -297,6 +300,7 @@ class Chunk:
             own_modules=text_rows(self.apart or "", len(self.seeds)),
         )
         if self.average is not None:
+            # the average is what is released; all above measures the path
             self.models.flat.copy_(self.average.average)
         extra = {"diverged": (~self.models.flat.isfinite().all(dim=1)).cpu().numpy()}
         if self.adaptive is not None:

@@ -44,6 +44,7 @@ def exceeded_law(
     leaving, outcomes = _leaving(runs[0], places), claim.mu is None and claim.delta == 0
     for data, reference in zip(pair, runs, strict=True):
         schedule = reference.recording.schedule
+        # the second of three with wide draws: a law that depends on where the draws fall is not the same in every run
         side = [
             program.run(data, Recording(seed=_FRESH + i, schedule=schedule, spread=_SPREAD if i % 2 else 1.0)) for i in range(3)
         ]
@@ -53,6 +54,7 @@ def exceeded_law(
         leaving = [i for i in _leaving(reference, places) if i in leaving and all(_same_law(run, reference, i) for run in side)]
         outputs += [{i: repr(run.recording.releases[i].output) for i in leaving} for run in side]
         has_same_laws = all(_same_law(run, reference, i) for run in side for i in range(len(reference.recording.releases)))
+        # () stands for a run that does not return them: one way of returning, and never none
         outcomes = outcomes and has_same_laws and len({_outcome_places(run) for run in (*runs, *side)} | {()}) == 2
     if outcomes and (size := _outcome_loss(*runs)) > claim.epsilon * (1 + 1e-5) + 1e-7:
         reason = f"the decisions that are returned cost epsilon {size:.4g}; claimed {claim}"
@@ -138,6 +140,7 @@ def certain_difference(
     program: Program, pair: tuple[Any, Any], comparison: ReplayComparison, claim: ReplayClaim
 ) -> Accusation | None:
     """Look for a part of what leaves that is the same in all runs on the data, and another in all runs on the neighbour."""
+    # at the claim's epsilon and delta, so many runs in which a part is fixed on both sides are no coincidence
     enough_runs = claim.needed_runs(SIGNIFICANCE)
     start, count = time.process_time(), 0
     constant: tuple[dict[str, Any], dict[str, Any]] | None = None
@@ -158,6 +161,7 @@ def certain_difference(
         if time.process_time() - start > _SECONDS:
             break
     paths = _different(constant) if constant else []
+    # what a replay showed to differ with all releases equal is known from the program, not from a count: few runs suffice
     structural = bool(set(paths) & set(comparison.differences)) and count >= _STRUCTURAL_RUNS and not comparison.gaps
     structural = structural and program.is_followed(pair[0])
     if not paths or (count < enough_runs and not structural):

@@ -171,6 +171,7 @@ def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: i
         for i, output in enumerate(np.ravel(entry.output).tolist()):
             used = entry.rows.weight[i] != 0
             names = entry.rows.index[i][used].tolist()
+            # chances multiply only if no draw decides twice
             if len(names) != 1 or names[0] in draws or not unit_laws.is_known(recording.laws[names[0]]):
                 return None
             draws.add(names[0])
@@ -222,6 +223,7 @@ def _law(
         elif (after and len(word) >= _LONGEST) or len(path.outcomes) <= place:
             return None
         else:
+            # an outcome of chance 0 begins no word
             words += [(*word, option) for option in np.flatnonzero(np.isfinite(path.logs[place])).tolist()]
     return (law, rest, tuple(code)) if rest is not None else None
 

@@ -60,6 +60,7 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     """Return what `Generator.choice` does; one item by probabilities is a release with its own law."""
     recording = running()
     items = np.arange(population) if np.ndim(population) == 0 and not holds_noise(population) else np.asarray(population)
+    # two opposite numbers are a sign times a number: noise that adds up with other noise, not a release
     if p is None and items.shape == (2,) and items.dtype.kind in "if" and items[0] == -items[1] != 0:
         shape = as_shape(size)
         index = recording.draw("sign", recording.entropy.choice([-1.0, 1.0], shape))[..., None]

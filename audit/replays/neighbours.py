@@ -202,6 +202,7 @@ class PairPool:
             number = math.inf if isinstance(item, str) else as_float(item)
             values = [item] if not math.isfinite(number) else [item, number + 1e-3, number - 1e-3]
             strangers += [_keep_label(data, record) for value in values if (record := fill(model, value)) is not None]
+        # appended once for all, so that any data set tried is a choice of places
         for record in strangers:
             whole = RecordList(whole).append(record)
         if adjacency is Adjacency.ZERO_OUT:

@@ -72,6 +72,7 @@ def _call(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any
     if ufunc in _ROUND_FREE:
         return lift(recording, inputs[0]).copy()
     if ufunc in _COMPARISONS:
+        # a < b is a - b < 0: one sum of draws beside a fixed number, whose chance is known
         sign, strict = _COMPARISONS[ufunc]
         first, second = (lift(recording, item) for item in inputs)
         return compare(
@@ -179,6 +180,7 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
         axis = args[1] if len(args) > 1 else kwargs.get("axis")
         total = _sum(recording, array, axis, bool(kwargs.get("keepdims")))
         return total if function in _SUMS else _scale(total, total.size / array.size)
+    # what moves numbers about is asked to move their places, so that each number's draws move with it
     if function in _REARRANGE and isinstance(args[0], NoisyArray):
         return args[0]._gather(function, *args[1:], **kwargs)
     if function in _SPLIT and isinstance(args[0], NoisyArray):
@@ -189,6 +191,7 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
     if function in (np.append, np.insert):
         return _insert(recording, function, args, kwargs)
     if function is _CHOICE and len(args) == 3:
+        # a condition made of noise is itself an answer; which branch it chose has no weights
         condition = release_inside(args[0])
         return join([lift(recording, part) for part in args[1:]], lambda *parts: np.where(condition, *parts))
     if function in (np.atleast_1d, np.atleast_2d, np.atleast_3d) and len(args) == 1:

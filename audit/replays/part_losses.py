@@ -51,6 +51,7 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
     first, second = part.first_weights[rows], part.second_weights[rows]
     movement = part.second[rows] - part.first[rows]
     equal = (part.first[rows] == part.second[rows]) | (np.isnan(part.first[rows]) & np.isnan(part.second[rows]))
+    # infinity less itself is NaN, but what is the same on both sides does not move
     movement = np.where(equal, 0.0, movement)
     site = next((site for site, still in zip(np.array(part.sites)[rows], equal, strict=True) if not still), part.sites[0])
     if not np.all(np.isfinite(movement)):
@@ -68,6 +69,7 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
     if math.isfinite(bound) and any(law.startswith("two-sided") for law in laws):
         return _lattice_loss(first, rates, movement, bound, site)
     if not math.isfinite(bound) and "normal" in laws:
+        # a shift of normal noise has no pure loss; other noise beside it can only hide more, so its own loss is a bound
         columns = [i for i, law in enumerate(part.laws) if law == "normal"]
         return Loss(
             mu=linear_noise.gaussian_mu(first[:, columns], movement), exact=False, reasons=(f"{site}: noise of several laws",)
@@ -75,6 +77,7 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
     reasons: tuple[str, ...] = ()
     if not math.isfinite(bound):
         if first.shape == (1, 1) and laws <= {"uniform", "exponential"}:
+            # the shifted law ends elsewhere: outcomes near its ends are possible on one side only, which costs a delta
             return _other_support(part.laws[0], float(abs(movement[0] / first[0, 0])), site)
         exact = laws <= {"laplace", "logistic", "normal"}
         unknown = laws - {"laplace", "logistic", "normal"}
@@ -134,6 +137,7 @@ def _event_loss(part: TranscriptPart) -> Loss | None:
     if star is None:
         return None
     signs = np.where(part.outputs > 0, 1.0, -1.0)
+    # a single event is followed to its other outcome as well; several have too many
     outcomes = [signs, -signs] if len(signs) == 1 else [signs]
     worst = 0.0
     for outcome in outcomes:
@@ -182,6 +186,7 @@ def _star(part: TranscriptPart) -> tuple[int | None, list[int | None]] | None:
     if len(several) > 1:
         return None
     shared: int | None = several[0] if several else None
+    # one row of two draws: either can be integrated over, given the other
     if shared is None and len(support) == 1 and support.sum() == 2:
         shared = int(np.flatnonzero(support[0])[0])
     private: list[int | None] = []
@@ -190,6 +195,7 @@ def _star(part: TranscriptPart) -> tuple[int | None, list[int | None]] | None:
         if len(alone) > 1:
             return None
         private.append(alone[0] if alone else None)
+    # a sign has two values and no density
     if shared is not None and part.laws[shared] == "sign":
         return None
     return shared, private

@@ -257,6 +257,7 @@ class OutcomeLedger:
             self._take(key)
             yield self._run(program, base, claim, terms)
             count += 1
+        # rare outcomes may break the claim as long as delta pays for them: those that do are counted, not reported
         for key in list(self.rare_outcomes)[: _FEW_RUNS if seconds is None else 0]:
             if not self._run(program, base, claim, self.rare_outcomes.pop(key), notes=False).passes(claim):
                 self._leaks.add(key)
@@ -274,6 +275,7 @@ class OutcomeLedger:
         for place, entry in enumerate(recording.releases):
             site = entry.site, entry.offset
             is_choice = entry.kind == CHOICE and entry.log_probabilities is not None
+            # at delta 0 no outcome is rare enough to be left out, so no chance is needed
             chances = _chances(recording, entry) if claim.delta and (is_choice or entry.kind == EVENT) else None
             if entry.kind == NUMBER and not entry.at_return and not is_copy:
                 new |= self._targets(recording, place)

@@ -52,6 +52,7 @@ def value_beyond(law: str, threshold: float, side: int) -> float | None:
     if law.startswith("geometric "):  # whole numbers
         value = max(limits[0], math.floor(threshold) + 1.0) if side > 0 else min(limits[1], math.ceil(threshold) - 1.0)
         return value if side * (limits[(side + 1) // 2] - value) >= 0 else None
+    # far enough that rounding of the sums does not undo it
     return float(threshold + side * min(1e-7 * (1 + abs(threshold)), room / 2)) if room > GRAIN else None
 
 

@@ -150,6 +150,7 @@ class Recording:
     def draw(self, law: str, values: Array) -> Integers:
         """Add base draws of a law and return their indices, in the shape of `values`."""
         flat = np.asarray(values, dtype=np.float64).ravel()
+        # what is beyond `tail` is paid for by delta: no draw is sent there
         limits = None if self.spread == 1.0 and self.lean is None else ends(law, self.tail)
         if limits is not None and self.spread != 1.0 and law in ("normal", "laplace"):
             flat = np.clip(flat * self.spread, *limits)

@@ -43,6 +43,7 @@ def fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
             return None
         value = _within(record.dtype, new)
         return None if value is None else np.full_like(record, value)
+    # before whole numbers, since Python counts truth values among them
     if isinstance(record, bool) or record is None:
         return None
     if isinstance(record, np.integer | np.floating):
@@ -87,6 +88,7 @@ class RecordList:
 
     def __init__(self, data: Any) -> None:
         self.data = data
+        # columns of one length: records are rows across them. A list is records, whatever it holds
         parts = list(data.values()) if isinstance(data, dict) else list(data) if isinstance(data, tuple) else []
         lengths = {len(part) for part in parts if hasattr(part, "__len__") and not isinstance(part, str)}
         are_columns = all(isinstance(part, np.ndarray | list) or hasattr(part, "new_tensor") for part in parts)

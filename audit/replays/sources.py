@@ -161,6 +161,7 @@ class Sources:
             for name, module in list(sys.modules.items())
             if isinstance(module, types.ModuleType) and name.partition(".")[0] not in _KEEP
         ]
+        # by identity in each module's names: `from numpy.random import normal` has put the function itself there
         for module in [*modules, np.random, random]:
             for name, item in list(vars(module).items()):
                 new = table.get(id(item)) if callable(item) else self._instance(item)

@@ -117,6 +117,7 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
     elif hasattr(value, "to_numpy") and hasattr(value, "index"):  # a table of pandas, or a column
         yield f"{path}.labels", repr(_labels(value))
         yield from leaves(value.to_numpy(), path, depth, ancestors)
+    # only what the caller receives is used up: one in the program's state has to go on where it was
     elif isinstance(value, Iterator) and path.startswith("returned") and not isinstance(value, io.IOBase):
         yield from leaves(list(itertools.islice(value, MOST_ITEMS)), path, depth, ancestors)
     elif hasattr(value, "detach") and hasattr(value, "numpy"):
@@ -136,6 +137,7 @@ def _leaves_inside(value: Any, path: str, depth: int, ancestors: frozenset[int])
         for name, part in list(getattr(value, "__dict__", {}).items()):
             yield from leaves(part, f"{path}.{name}", depth, ancestors)
         yield from leaves(_state_beside(value, path), f"{path}.state", depth, ancestors)
+    # a subclass of a container holds attributes beside its items
     if isinstance(value, dict | list | tuple | set) and type(value) not in (dict, list, tuple, set):
         parts = getattr(value, "__dict__", None), getattr(value, "default_factory", None)
         slots = [getattr(value, name, None) for name in slot_names(type(value))]

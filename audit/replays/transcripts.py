@@ -77,6 +77,7 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
             return "the noise is made of draws that other noise is made of as well"
     sides = [_side(run, released) for run, released in runs]
     is_aligned = sides[0].laws == sides[1].laws
+    # draw by draw only if both runs use the same draws; normal sums are compared by their covariance, whatever they are of
     if not is_aligned and set(sides[0].laws) | set(sides[1].laws) != {"normal"}:
         return f"the noise of both runs is made of other draws: {len(sides[0].laws)} and {len(sides[1].laws)}"
     releases = [first.releases[i] for i in names]
@@ -84,10 +85,12 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
     owners = np.repeat(np.array(names, dtype=np.int64), [shape[0] for shape in shapes])
     kinds = [release.kind for release, shape in zip(releases, shapes, strict=True) for _ in range(shape[0])]
     outputs = [np.broadcast_to(np.float64(release.output), shape) for release, shape in zip(releases, shapes, strict=True)]
+    # an empty first part: no releases are an empty array, which concatenate refuses to make
     numbers = np.concatenate([np.zeros(0), *outputs])
     parts = []
     for rows, entries in _components(sides, owners, kinds, is_aligned):
         draws_of_sides = [np.unique(side.draws[places]) for side, places in zip(sides, entries, strict=True)]
+        # one column per draw of either run; a run that does not use it has weight 0
         draws_of_sides = [np.union1d(*draws_of_sides)] * 2 if is_aligned else draws_of_sides
         dense = [np.zeros((len(rows), len(draws))) for draws in draws_of_sides]
         for side, places, draws, table in zip(sides, entries, draws_of_sides, dense, strict=True):

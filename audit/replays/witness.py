@@ -86,10 +86,12 @@ def _literal(data: Any) -> str | None:
     if hasattr(data, "iloc"):
         columns = data.to_dict("list") if hasattr(data, "columns") else data.tolist()
         text = _literal(columns)
+        # a table with labels or types of its own is not what its columns give, so it has no literal
         return f"__import__('pandas').{type(data).__name__}({text})" if text and type(data)(columns).equals(data) else None
     if isinstance(data, dict):
         parts = [(_literal(key), _literal(part)) for key, part in data.items()]
         return None if any(None in pair for pair in parts) else "{" + ", ".join(f"{key}: {part}" for key, part in parts) + "}"
+    # not `isinstance`: a subclass would be written as what it is not
     if type(data) in (list, tuple):
         items = [_literal(part) for part in data]
         inside = ", ".join(item for item in items if item is not None)

@@ -106,6 +106,7 @@ def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     errors = math.sqrt(rows) * np.broadcast_to(rounding, noise.shape[1:])[order]
     turns = np.arcsin(np.clip(errors / np.where(lengths > 0, lengths, 1.0), 0.0, 1.0))
     tails = [1.0]
+    # each column beside its right neighbour, then beside its left one: pairs of one turn share no column
     for start in range(min(2, noise.shape[1] - 1)):
         count = (noise.shape[1] - start) // 2
         sides = [slice(start + side, start + 2 * count, 2) for side in (0, 1)]
@@ -113,9 +114,11 @@ def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
         scales = lengths[sides[0]] * lengths[sides[1]]
         cosines = np.abs(np.sum(first * right, axis=0)) / np.where(scales > 0, scales, 1.0)
         angles = np.minimum(np.arccos(np.clip(cosines, 0.0, 1.0)) + turns[sides[0]] + turns[sides[1]], math.pi / 2)
+        # the mean took one dimension of `rows`
         pairs = np.asarray(special.betainc((rows - 2) / 2, 0.5, np.sin(angles) ** 2))
         smallest = -math.expm1(count * math.log1p(-min(float(pairs.min()), 1 - 1e-12)))
         together = float(special.gammaincc(count, -np.sum(np.log(np.maximum(pairs, 1e-300)))))
+        # Bonferroni over two turns of two tests
         tails += [4 * smallest, 4 * together]
     return min(tails)
 

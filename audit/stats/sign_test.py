@@ -54,6 +54,8 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
     curvature = _curvature(scores, weights)
     determinant = float(np.linalg.det(curvature)) / (count * share * (1 - share))
     root = math.sqrt(max(-2 * exponent, 0.0))
+    # near the middle `1 / lead - 1 / root` cancels, and the tail is about a half; far out no saddle is found, and only the
+    # bound of Chernoff is known
     if abs(tilt[1]) >= _FARTHEST or determinant <= 1e-9 or root < 1e-3:
         return min(bound, 0.5) if root >= 1e-3 else 0.5
     lead = tilt[1] * math.sqrt(determinant)

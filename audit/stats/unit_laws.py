@@ -118,6 +118,7 @@ def _inverse_transform(law: str, function: Callable[..., Any]) -> tuple[str, flo
 
 def _product(laws: tuple[str, ...], function: Callable[..., Any]) -> tuple[str, float] | None:
     """Return the law of products of two draws that are known by form: evaluated on a grid, and equal to it up to rounding."""
+    # no round numbers, and both ends: forms that are not equal differ on some pair of them
     near = np.array([1e-9, 1e-4, 0.03, 0.2, 0.41, 0.63, 0.9, 1 - 1e-6])
     plain = {"uniform": near, "exponential": -np.log(near), "normal": special.ndtri(near), "sign": np.array([-1.0, 1.0])}
     if not set(laws) <= plain.keys():

@@ -85,9 +85,11 @@ def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     stages = _stages(steps, shape)
     if stages is None or not any(stage.axes for stage in stages):
         return None
+    # an activation is a step of its own in `forward`, and a part of a stage here
     remainder = steps[len(stages) + sum(stage.activation > 0 for stage in stages) :]
     size = stages[-1].channels * math.prod(stages[-1].size)
     views = 0
+    # views behind one another are one; 0 numbers: whatever their count
     while views < len(remainder) and remainder[views].kind == line.FLATTENS and remainder[views].numbers in (0, size):
         views += 1
     tail = chain_from(remainder[views:], starts, Layout.of(module).width) if views else None

@@ -64,6 +64,7 @@ def straight_line(module: nn.Module) -> list[ForwardStep] | None:
     shapes = [node for node in nodes if _is_shape(node)]
     nodes = [node for node in nodes if node not in shapes]
     steps = []
+    # a straight line: each node reads the one before it and nothing else, but for the number of records
     for before, node in pairwise(nodes):
         if [source for source in node.all_input_nodes if source not in counts] != [before]:
             return None

@@ -61,6 +61,7 @@ class RecordSight:
                 vector = views[model, host if source == "updates" else torch.zeros_like(host)]
                 signals[f"{source}/products"][start : start + len(pairs)] = _cosines(gradients, vector)
                 if source in drops:
+                    # updates arrive as falls of the parameters, as gradients do
                     after = before - vector if source == "updates" else sight.released[model]
                     drops[source][start : start + len(pairs)] = losses - self.workers.losses(after, records)
         signals |= {f"{source}/loss_drops": values for source, values in drops.items()}

@@ -116,6 +116,7 @@ class BareValue(Tensor):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
+        # code that asks for a shape means the parameter of one model, without an axis of records
         if function in _SIZES:
             return function(torch.empty(args[0].layer.shape, device="meta"), *args[1:], **options)
         if function is Tensor.__getitem__ and not _keeps_first_axis(args[1]):

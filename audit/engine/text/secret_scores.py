@@ -193,6 +193,7 @@ class SecretFinder:
             ]
             if exact:
                 wholes.append((exact[0], end))
+            # a tail that two secrets share, or of a single token, does not say whose it is
             elif len(numbers) == 1 and len(self._secrets[numbers[0]]) > 2:
                 parts.append((numbers[0], end))
         inside = {place for number, end in wholes for place in range(end - len(self._secrets[number]) + 1, end + 1)}

@@ -87,6 +87,7 @@ def _parts(module: nn.Module, graph_module: fx.GraphModule) -> tuple[nn.Module, 
     inputs = [node for node in nodes if node.op == "placeholder"]
     if len(inputs) != 1:
         return None
+    # `later`: what a trained parameter takes part in; `of_records`: what depends on the records alone; the rest is constant
     of_records, later = set(inputs), set()
     for node in nodes:
         if any(source in later for source in node.all_input_nodes) or _is_trained(module, node):

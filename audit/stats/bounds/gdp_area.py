@@ -71,6 +71,7 @@ def critical_wins(members: int, nonmembers: int, mu: float, significance: float)
         crossings = _crossings(members, nonmembers, wins, _classes(members + nonmembers, significance)[-1][0])
         return _rejects(crossings, mu, members, nonmembers, significance)
 
+    # each question costs a simulation: strides from the normal approximation double until both ends are known, then halve
     low, high = 0, pairs + 1
     error = math.sqrt(1 / members + 1 / nonmembers)
     guess = int(pairs * special.ndtr((mu - special.ndtri(significance) * error) / math.sqrt(2)))
@@ -142,6 +143,7 @@ def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
             lead[part] = sums - offset - wins
         return lead
 
+    # half a win, and .3 of a lost pair, keep the first guess finite if no or nearly all pairs are won
     typical = auc_mu(min(max(wins - 0.5, 0.5) / pairs, 1 - 0.3 / pairs))
     slope = pairs * cell * math.exp(-(typical**2) / 4) / math.sqrt(4 * math.pi)
     low, high = np.full(rows, -(1 << 40)), np.full(rows, 1 << 40)
@@ -154,6 +156,8 @@ def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
         high[rows_of_turn] = np.where(below, high[rows_of_turn], place[rows_of_turn])
         open_ended = (low[rows_of_turn] < -(1 << 39)) | (high[rows_of_turn] > 1 << 39)
         near = np.where(below, low[rows_of_turn] + width[rows_of_turn], high[rows_of_turn] - width[rows_of_turn])
+        # two steps by the slope of the normal approximation come within a few cells in most rows; the others stride outwards,
+        # twice as far each turn, until the crossing lies between two ends
         if turn < 2:
             near = place[rows_of_turn] - np.clip(np.rint((beyond + 0.5) / slope), -4 * GRID, 4 * GRID).astype(np.int64)
             near = np.where(near == place[rows_of_turn], near + np.where(below, 1, -1), near)

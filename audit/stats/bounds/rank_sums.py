@@ -44,6 +44,8 @@ def _terms(smaller: int, larger: int) -> tuple[int, Array]:
     if smaller >= FEWEST and count * smaller > ALL_TERMS:
         deviation = math.sqrt(smaller * larger * (smaller + larger + 1) / 12)
         count = min(count, math.ceil(REACH * period / (2 * math.pi * deviation)))
+    # the generating function of rank sums at roots of unity, a product of ratios of sines; angles are reduced in whole numbers,
+    # since `place * factor` would lose digits as a float; `factor / (larger + factor)` divides by the number of orders
     place, values = np.arange(1, count + 1), np.ones(count)
     for factor in range(1, smaller + 1):
         values *= np.sin(np.pi / period * (place * (larger + factor) % (2 * period))) * factor

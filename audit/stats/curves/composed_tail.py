@@ -67,8 +67,10 @@ class ComposedTail:
             entry = int(short[-1]) + 1 if len(short) else 0
             if entry == len(losses):
                 return self.last
+        # further to the left, aliasing weighed by the tilt exceeds every float
         if entry == 0 or self.tilt * (self.mean - losses[entry - 1]) >= FARTHEST:
             return None
+        # inside a cell delta is `above - exp(epsilon - loss) * faded_sums`, which is solved for epsilon
         excess = self.above[entry] - target[entry]
         if excess <= 0 or self.faded_sums[entry] <= 0:
             return float(losses[entry])

@@ -131,6 +131,8 @@ def _settle(index: Indices, merged_losses: Array, mass: Array, step: float, shif
             points.append([place, amount])
             continue
         if excess > 0 and not _can_take(points, point, excess, step, shift):
+            # too little below to take in: to the next point instead, which outcomes above have to lift; the Q-mass stays,
+            # `exp(point)` times it grows by a step
             place, excess = place + 1, amount - (amount - excess) * math.exp(step)
         point = (place + shift) * step
         for k in range(j + 1, len(losses)):

@@ -104,6 +104,7 @@ def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
     [(1.0, 0.622), (0.0, 0.149), (-1.0, 0.229)]
     """
     grow = math.exp(min(epsilon, 700.0))
+    # where the broken line may bend: where a later bend or a corner of g comes from, found backwards through g
     bends = {0.0, 1.0}
     for _ in range(size):
         before = [_undone(bend, grow, delta) for bend in bends]

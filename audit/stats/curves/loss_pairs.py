@@ -202,6 +202,8 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
             raise ValueError(f"rate is {rate}; replacing a record is covered for the unsampled Laplace mechanism only")
         scale = scale / 2
 
+    # x counts contributions of one record: noise alone peaks at 0, with the record at 1. Beyond them the loss is constant,
+    # and that mass lies in the two atoms
     def forward(x: Array) -> Array:
         return (2 * x - 1) / scale
 

@@ -42,6 +42,7 @@ def estimates(
     for (noise, rate, times), mean in zip(parts, means, strict=True):
         masses = np.diff(_below((np.arange(cells + 1) - cells // 2 - 0.5) * mesh, noise, rate))
         masses /= masses.sum()
+        # a cell moves each loss to its middle; what that adds to the mean is taken off again, or it would add up over the steps
         shift += times * (mean - mesh * float(masses @ places))
         transform *= rfft(np.roll(masses, -(cells // 2))) ** times
     sums = np.roll(irfft(transform, cells), cells // 2)

@@ -79,6 +79,7 @@ def _rectangles(gram: Gram, rate: float, width: float, reach: float) -> tuple[Ar
         return np.asarray(first[:, None] * second[None, :], dtype=np.float64)
 
     def loss(point: tuple[float, float], largest: bool) -> Array:
+        # the loss is monotone along each axis, so its extremes lie in corners; which one, the sign of the centre says
         parts = [place * (edge[1:] if (place > 0) == largest else edge[:-1]) for place, edge in zip(point, edges, strict=True)]
         return sampled_loss(parts[0][:, None] + parts[1][None, :] - (point[0] ** 2 + point[1] ** 2) / 2, rate)
 

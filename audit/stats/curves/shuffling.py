@@ -77,6 +77,7 @@ def _outcomes(epsilon: float, records: int, shares: tuple[float, float], clone_c
         low, high = _window(int(size), 0.5)
         count = np.arange(low, high + 1, dtype=np.float64)
         chances = np.exp(_log_binomial(size, count, 0.5))
+        # of the orders of `size` answers, the part in which the record's is one of the `count` Q0
         share = count / size if size else count
         record = 2 * own * weight_before
         member = record * (grow * share + (1 - share)) + tie * weight

@@ -81,6 +81,7 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
     own = np.ascontiguousarray(reference_values[:, 0])
     near = np.moveaxis(reference_values[:, 1:], 1, -1)
     total = near.sum(axis=0)
+    # the mean of the other models, without this one, so that references are treated as the target is
     excess = near - (total - near) / (len(near) - 1)
     target_excess = np.moveaxis(target_values[1:], 0, -1) - total / len(near)
     unit = np.where((spread := excess.std(axis=(0, 1))) > 0, spread, 1.0)

@@ -37,6 +37,7 @@ def fit(features: Array, targets: Array, level: float) -> Array:
 
 
 def _minimise(x: Array, y: Array, level: float, width: float, weights: Array) -> Array:
+    # where all rows lie far from the quantile the curvature vanishes, and the equations still have to be solvable
     steady = 1e-9 * np.eye(x.shape[1]) * float(np.mean(x**2)) / width
     objective = _objective(x, y, level, width, weights)
     for _ in range(_ITERATIONS):
