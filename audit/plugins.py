@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from audit.core.errors import AuditError, ConfigError, UnknownKey
 
@@ -41,6 +41,25 @@ FOLDERS: Mapping[str, str] = {
     "targets": "audit.subjects",
     "languages": "reports.words.languages",
     "trainers": "audit.trainers",
+}
+# how a plug-in of each package is called; scorers, targets and languages are asked for more by those who use them
+_METHODS: Mapping[str, str] = {
+    FOLDERS["accountants"]: "claim(event, *, delta, adjacency) -> Claim",
+    FOLDERS["canaries"]: "make(dataset, count, parameters, seed) -> Canaries",
+    FOLDERS["checks"]: "check(event, executed) -> Checks",
+    FOLDERS["coverage"]: "covers(game) -> bool",
+    FOLDERS["estimators"]: "lower_bound(scores, *, delta, confidence, seed) -> LowerBound",
+    FOLDERS["executors"]: "map(work, shared, jobs, progress)",
+    FOLDERS["formats"]: "render(report) -> {name: bytes}",
+    FOLDERS["gates"]: "met(found) -> bool",
+    FOLDERS["mechanisms"]: "event(setting) -> Event",
+    FOLDERS["models"]: "build(input_shape, outputs) -> nn.Module",
+    FOLDERS["optimizers"]: "start(steps)",
+    FOLDERS["readers"]: "read() -> Source",
+    FOLDERS["signals"]: "read(models, canaries)",
+    FOLDERS["trainers"]: "fit(job, progress)",
+    "audit.step_checks.probes": "run(step) -> list of findings",
+    "audit.step_checks.rounds.probes": "run(rounds) -> list of findings",
 }
 
 
@@ -133,10 +152,19 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
     try:
         instance = plugin(**options)
         check_types(plugin, options, f"{place}.{kind}")  # after the plug-in's own checks, whose messages say more
-        return instance
     except TypeError as error:
         check_types(plugin, options, f"{place}.{kind}")
         raise ConfigError(f"{place}.{kind}: {error}") from error
+    method = _METHODS.get(package, "")
+    if method and not callable(getattr(instance, method.partition("(")[0], None)):
+        raise ConfigError(f"{place}: '{kind}' has no method '{method.partition('(')[0]}'; expected {method}")
+    return instance
+
+
+def refuse_answer(plugin: Any, method: str, answer: Any, expected: str) -> NoReturn:
+    """Raise `ConfigError` for what a method of a plug-in returned."""
+    name = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
+    raise ConfigError(f"{name}.{method} returned a {type(answer).__name__}; expected {expected}")
 
 
 _TYPES: Mapping[str, tuple[type, str]] = {
@@ -267,6 +295,11 @@ def foreign_code(place: str, *, whole: bool = True) -> Iterator[None]:
 
 _OWN = ("audit", "attacks", "reports")  # may be named too, but their errors are this project's
 _FURTHER: set[str] = set()  # top-level modules of others that `foreign` was asked for
+
+
+def named_packages() -> list[str]:
+    """Return the top-level packages of third parties that were loaded by name, sorted."""
+    return sorted(_FURTHER)
 
 
 def fault(error: BaseException) -> str:

@@ -164,7 +164,9 @@ def _report_bug(error: BaseException) -> int:
     if at := plugins.fault(error):
         print_error(ConfigError(f"{at}: {type(error).__name__}: {error}; this is in code that was named to be run"))
         return ConfigError.exit_code
-    print("internal error: please report the lines above", file=sys.stderr)
+    further = plugins.named_packages()  # what they returned may have failed only later, in a line of this project
+    hint = f", unless {', '.join(further)}, named to be run, returned something else than expected" if further else ""
+    print_plain(f"internal error: please report the lines above{hint}", file=sys.stderr)
     return INTERNAL
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from audit import plugins
 from audit.core.errors import ConfigError
-from audit.core.phrases import Phrase
+from audit.core.phrases import Phrase, slots
 from audit.core.rounding import count
 
 PACKAGE = "reports.words.languages"
@@ -44,11 +44,19 @@ _CURRENT: ContextVar[Language | None] = ContextVar("language", default=None)
 def find(name: str) -> Language:
     """Return a language: a file of `reports/words/languages`, or `package.module:Class`; else `ConfigError`."""
     language: Language = plugins.build(PACKAGE, {"kind": name}, "languages")
-    missing = sorted(set(_load(ENGLISH).sentences) - set(language.sentences))
+    lacking = [attribute for attribute in Language.__annotations__ if not hasattr(language, attribute)]
+    if lacking:
+        raise ConfigError(f"the language '{name}' has no {', '.join(lacking)}; see reports.words.language.Language")
+    english = _load(ENGLISH).sentences
+    missing = sorted(set(english) - set(language.sentences))
     if missing:
         raise ConfigError(
             f"the language '{name}' lacks {len(missing)} sentences, the first is '{missing[0]}'; add them to its file"
         )
+    for key in english if ":" in name else ():  # of the languages here a test compares them
+        sentence = language.sentences[key]
+        if not isinstance(sentence, str) or slots(sentence) != slots(english[key]):
+            raise ConfigError(f"the language '{name}' says '{key}' with other names in braces than {english[key]!r}")
     return language
 
 

@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audit import plugins
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core.errors import ConfigError
-from audit.step_checks.run import check_step
+from audit.step_checks.findings import all_findings
+from audit.step_checks.run import PROBES, check_step
 from audit.zoo._reference import DpSgdStep, small_parameters
 from audit.zoo._survey import survey
+from reports.formats.json import to_json
+from tests.reports import sample
 
 PLUGINS = """
 from dataclasses import dataclass
@@ -31,6 +35,7 @@ from audit.core.results import Check, Status
 from audit.step_checks.findings import pass_finding
 from audit.zoo._reference import DpSgdStep
 from audit.data.source import NO_SCALING, Part, Source, array_sha256
+from reports.words.languages import en
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +182,30 @@ class EmptyBatch:  # a probe of a step
 class Names:  # a report format
     def render(self, report):
         return {"names.txt": "\\n".join(result.name for result in report.mechanisms).encode()}
+
+
+
+class Empty:  # and four of the wrong form
+    pass
+
+
+class Returns:  # from every method that is asked for
+    def render(self, report):
+        return {"names.txt": "text, no bytes"}
+
+    def run(self, step):
+        return ["passed"]
+
+    def make(self, dataset, count, parameters, seed):
+        return [1] * count
+
+
+class NoLetters:
+    tag, sentences, recorded, forbidden, fonts = "en-x", en.SENTENCES, {}, (), ()
+
+
+class OtherNames(NoLetters):
+    spaceless, sentences = "", {**en.SENTENCES, "units.user": "{people}"}
 """
 CONFIG = """
 version: 1
@@ -287,6 +316,39 @@ def test_what_is_wrong_with_a_plug_in_is_said_before_the_training(package: Path,
 
     with pytest.raises(ConfigError, match=message):
         assemble(parse(CONFIG, [change]).config)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["report", "REPORT", "--format", "their_audit.parts:Empty"], "has no method 'render'; expected render(report)"),
+        (["report", "REPORT", "--format", "their_audit.parts:Returns"], "Returns.render returned a dict; expected the bytes"),
+        (["report", "REPORT", "--lang", "their_audit.parts:NoLetters"], "has no spaceless"),
+        (["report", "REPORT", "--lang", "their_audit.parts:OtherNames"], "says 'units.user' with other names in braces"),
+    ],
+)
+def test_a_format_or_language_of_the_wrong_form_is_named(
+    package: Path, capsys: pytest.CaptureFixture[str], command: list[str], message: str
+) -> None:
+    (package / "report.json").write_bytes(to_json(sample.scores()))
+    words = [str(package / "report.json") if word == "REPORT" else word for word in command]
+    assert answer([*words, "-o", str(package / "out")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_canaries_and_probes_of_the_wrong_form_are_named(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from audit.experiment.games.prepared_game import prepare_games
+    from audit.experiment.line.assemble import assemble
+
+    bare = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("  - {name: phased"))
+    for kind, message in (("Returns", "Returns.make returned a list; expected Canaries"), ("Empty", "has no method 'make'")):
+        with pytest.raises(ConfigError, match=message):
+            experiment = assemble(parse(bare, [f"games.outside.canaries={{kind: 'their_audit.parts:{kind}'}}"]).config)
+            prepare_games(experiment.design, experiment.audit_inputs, experiment.budget.delta)
+    monkeypatch.setattr(plugins, "names", lambda package: ())  # none of the package's own
+    for kind, message in (("Returns", "Returns.run returned a list; expected a list of findings"), ("Empty", "method 'run'")):
+        with pytest.raises(ConfigError, match=message):
+            all_findings(PROBES, None, [f"their_audit.parts:{kind}"])
 
 
 def test_sections_for_third_parties_are_not_written_where_they_are_empty() -> None:
