@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from audit import plugins
 from audit.core import training
 from audit.core.errors import ConfigError, OutputError
+from audit.core.files import write_whole
 from audit.core.frontier import Frontier
 from audit.core.plans import RunPlan
 from audit.core.protocols import Renderer
@@ -111,7 +112,7 @@ def save(report: AuditReport, path: str | Path) -> Path:
     if len(fitting) != 1:
         raise OutputError(f"format '{suffixes[ending]}' writes {', '.join(files)}; expected one file ending in {ending}")
     try:
-        path.write_bytes(fitting[0])
+        write_whole(path, fitting[0], mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error}; choose another path") from error
     return path

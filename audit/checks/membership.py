@@ -29,7 +29,7 @@ def draw_coins(count: int, seed: int | None = None) -> Array:
     dtype('bool')
     """
     if count < 2:
-        raise DataError(f"{count} coins requested; expected at least 2, one per audited record")
+        raise DataError(f"count is {count}; expected at least 2 coins, one per audited record")
     return np.asarray(Seed(new_seed() if seed is None else seed).child("membership").numpy().random(count) < 0.5)
 
 

@@ -11,6 +11,7 @@ import typer
 from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError, OutputError
+from audit.core.files import write_whole
 
 if TYPE_CHECKING:
     from audit.core.evaluation import AttackFigure
@@ -89,6 +90,6 @@ def _draw(comparison: AttackComparison, path: Path) -> None:
     from reports.figures import attacks
 
     try:
-        path.write_bytes(attacks.draw(comparison.rows)[path.suffix[1:]])
+        write_whole(path, attacks.draw(comparison.rows)[path.suffix[1:]], mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror}; choose another --plot") from error

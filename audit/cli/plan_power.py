@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from audit.core.errors import OutputError
+from audit.core.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ def draw(rows: Sequence[PowerRow], path: Path) -> None:
     from reports.figures import plan
 
     try:
-        path.write_bytes(plan.draw(rows)[path.suffix[1:]])
+        write_whole(path, plan.draw(rows)[path.suffix[1:]], mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror}; choose another place") from error
 

@@ -347,8 +347,10 @@ def test_values_that_mean_nothing_are_refused() -> None:
 def test_an_upper_end_that_is_false_is_seen(text: str, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch) -> None:
     """Divergences that are too small, as a wrong formula gives them: the lower end has to speak against them."""
     monkeypatch.setattr(_closed_forms, "by_divergence", lambda *_: 0.01)
+    Reference._explain.cache_clear()
     ends, reason = Reference(tolerance=1e-2).explain(parse(text), delta=1e-5, adjacency=adjacency)
     assert ends == (0.0, math.inf) and "cross" in reason
+    Reference._explain.cache_clear()
 
 
 def test_tiny_deltas_are_not_claimed_for_random_allocation() -> None:

@@ -122,6 +122,7 @@ def test_a_bracket_that_cannot_be_right_is_not_given(monkeypatch: pytest.MonkeyP
         assert ends == (0.0, math.inf) and "no bracket here" in doubt
         claim = Reference().claim(event, delta=1e-6, adjacency=ADD)
         assert claim.epsilon == math.inf and "no bracket here" in claim.note
+        Reference._explain.cache_clear()
 
 
 def test_lost_mass_is_an_error_and_not_a_bracket() -> None:

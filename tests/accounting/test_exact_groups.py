@@ -10,9 +10,11 @@ import pytest
 from scipy import optimize, stats
 
 from audit.accounting.subjects import bracket
+from audit.api import accountant
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.core.events import Event, Gaussian, Grouped, Laplace, PoissonSampled, RandomizedResponse, Repeated
+from audit.core.events import Event, Gaussian, Grouped, Laplace, PoissonSampled, RandomizedResponse, Repeated, dp_sgd
+from audit.stats.curves import pld
 
 Curve = Callable[[float], float]
 
@@ -69,3 +71,19 @@ def test_the_bracket_of_a_group_holds_its_exact_epsilon(
 def test_a_group_beyond_all_data_sets_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"records of a group; expected at most 1,000,000"):
         Grouped(mechanism=noisy(1.0), size=10**30)
+
+
+def test_the_bracket_beside_a_claim_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, bracket_of = list[int](), pld.epsilon_bracket
+    monkeypatch.setattr(pld, "epsilon_bracket", lambda *parts, **options: (calls.append(1), bracket_of(*parts, **options))[1])
+    event = dp_sgd(noise_multiplier=1.01, clip_norm=1.0, sample_rate=0.01, steps=100)
+    costs = accountant.epsilon(event, delta=1e-5, group_size=10, accountants=["reference"])
+    assert costs.rows[0].epsilon == costs.upper and len(calls) == 1
+
+
+@pytest.mark.slow
+def test_the_bracket_of_a_hundred_records_is_that_of_their_loss_one_by_one() -> None:
+    """Ends that `scipy.special.logsumexp` gave, in minutes."""
+    event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000)
+    (low, high), doubt = bracket(Grouped(mechanism=event, size=100), 1e-5, Adjacency.ADD_REMOVE)
+    assert (low, high, doubt) == (pytest.approx(911.7859565116588), pytest.approx(911.9027364420381), "")

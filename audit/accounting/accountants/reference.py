@@ -3,6 +3,7 @@
 Uses no accounting library, so it can judge them (`audit accountant check`).
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Reference:
             return (0.0, math.inf), f"no bracket here: {crossing}"
         return (min(low, high), high), "; ".join(filter(None, (doubt, reason)))
 
+    @functools.lru_cache(maxsize=256)  # noqa: B019  whoever shows claims asks for the bracket beside them; few tolerances
     def _explain(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[Bracket, str]:
         brackets, doubts = [], []
         for way in alternatives(without_groups(known(event, adjacency)), adjacency):

@@ -1,7 +1,7 @@
 """Which way to clipped sums a module takes: all models at once, or one after another."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -74,10 +74,13 @@ def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str |
         unknown_dropout = is_dropout(layer) and type(layer) not in DROPOUTS
         if unknown_dropout or (isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training):
             return f"{layer_title(path, layer)} keeps a state"
-    for name, _ in module.named_buffers():
-        if not torch.equal(state[name], state[name][:1].expand_as(state[name])):
-            return f"buffer '{name}' differs between the models"
-    return None
+    return differing_buffer((name, state[name][:1].expand_as(state[name]), state[name]) for name, _ in module.named_buffers())
+
+
+def differing_buffer(buffers: Iterable[tuple[str, Tensor, Tensor]]) -> str | None:
+    """Return which of the buffers, each by name and from two models, differs between them; None if none does."""
+    name = next((name for name, first, second in buffers if not torch.equal(first, second)), None)
+    return None if name is None else f"buffer '{name}' differs between the models"
 
 
 def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> str | None:

@@ -11,7 +11,7 @@ from torch import nn
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, stacked_state
-from audit.engine.gradients.dispatch import loop_reason
+from audit.engine.gradients.dispatch import differing_buffer, loop_reason
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.examine import Behaviour, Probe, examine
 from audit.engine.trial.frozen_features import Split, split_module
@@ -65,8 +65,7 @@ def _own_buffer(module: nn.Module, counterpart: Callable[[], nn.Module]) -> str 
     """Return which buffer differs between models of two seeds. If one does, a single model takes the path of several, too."""
     buffers = dict(module.named_buffers())
     second = dict(counterpart().named_buffers()) if buffers else {}
-    name = next((name for name, value in buffers.items() if name in second and not torch.equal(value, second[name])), None)
-    return None if name is None else f"buffer '{name}' differs between the models"
+    return differing_buffer((name, value, second[name]) for name, value in buffers.items() if name in second)
 
 
 def _row_bytes(tape_gradients: TapeGradients, probe: Probe) -> int:
