@@ -12,7 +12,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, ClassVar
 
@@ -20,8 +19,29 @@ import typer
 from typer.exceptions import TyperException
 
 from audit import plugins
-from audit.cli import child, printing
+from audit.cli import accountant, attack, canaries, child, ledger, printing
+from audit.cli.about import doctor, ls
+from audit.cli.adapter import adapter
+from audit.cli.diff import diff
+from audit.cli.endpoint import endpoint
+from audit.cli.flower import flower
+from audit.cli.frontier import frontier
+from audit.cli.index import index
+from audit.cli.init import init
+from audit.cli.lookup import lookup
+from audit.cli.mechanism import mechanism
+from audit.cli.model import model
+from audit.cli.plan import plan
 from audit.cli.printing import print_error, print_plain
+from audit.cli.replay import replay
+from audit.cli.report import report
+from audit.cli.run import run
+from audit.cli.scores import scores
+from audit.cli.step import step
+from audit.cli.table import table
+from audit.cli.training import training, unlearn
+from audit.cli.verify import verify
+from audit.cli.zoo import zoo
 from audit.core import moments
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
@@ -39,15 +59,16 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-# a verb a file, in the order of `audit --help`; of a file with several, the file and the verb
-VERBS = (
-    "run plan frontier model scores table training training.unlearn endpoint adapter step flower zoo mechanism replay report "
-    "lookup verify diff index about.ls init about.doctor"
-)
-for file, _, verb in (entry.partition(".") for entry in VERBS.split()):
-    app.command(verb or file)(getattr(import_module(f"audit.cli.{file}"), verb or file))
-for group in ("attack", "canaries", "accountant", "ledger"):
-    app.add_typer(import_module(f"audit.cli.{group}").app, name=group)
+# in the order of `audit --help`
+for verb in (
+    *(run, plan, frontier, model, scores, table, training, unlearn, endpoint, adapter, step, flower, zoo, mechanism, replay),
+    *(report, lookup, verify, diff, index, ls, init, doctor),
+):
+    app.command()(verb)
+app.add_typer(attack.app, name="attack")
+app.add_typer(canaries.app, name="canaries")
+app.add_typer(accountant.app, name="accountant")
+app.add_typer(ledger.app, name="ledger")
 
 
 def _print_version(is_requested: bool) -> None:
