@@ -14,6 +14,7 @@ from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.api.training import TrainingReport
+    from audit.core.results import AuditReport
 
 Synthetic = Annotated[
     Path | None, typer.Argument(help="The synthetic table: CSV (plain or gzipped) or Parquet; none with --generator.")
@@ -93,10 +94,8 @@ def table(
     as_json: AsJson = False,
 ) -> int:
     """Attack a synthetic table, beside the same attacks on control records; or a generator, by coins, against its epsilon."""
-    import reports
     from audit.api.table_risks import table_risks
     from audit.cli import deliver
-    from audit.execution import store
     from audit.experiment.external.table_risks import TableSettings
     from audit.experiment.line.provenance import command_line
 
@@ -132,6 +131,14 @@ def table(
         title=synthetic.name,
         command=command_line(),
     )
+    return _deliver(report, output, largest_excess, as_json)
+
+
+def _deliver(report: AuditReport, output: Path | None, largest_excess: float | None, as_json: bool) -> int:
+    """Write and print a report on a table; return 1 if the excess of a risk is above the limit, else 0."""
+    import reports
+    from audit.execution import store
+
     folder: Path | None = None
     failures: list[str] = []
     if output is not None:

@@ -73,21 +73,12 @@ class Chunk:
         if self.counters and self.models.random and isinstance(self.models, TapeGradients):
             self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
-        self.clip: Clip | None = None
         self.spoiled_sum: Tensor | None = None
         if isinstance(self.models, TapeGradients) and not arrangement.takes_out:
             self.models.takes_out, self.spoiled_sum = False, torch.zeros((), dtype=torch.bool, device=self.device)
-        if self.private is not None:
-            self.clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
-        self.adaptive: AdaptiveNorms | None = None
-        if self.private is not None and technique.clipping == "adaptive":
-            refuse_planted_gradients(job)
-            self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
+        self.clip, self.adaptive = self._clipping(technique)
         self.graphs = self._graphs(technique, arrangement)
-        self.canaries: PlantedGradients | None = None
-        if job.canaries.are_gradients:
-            scale = 1.0 if self.private is None else self.private.clip_norm
-            self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
+        self.canaries = self._planted_gradients()
         self.cycles = bool(technique.encoder)
         self.digests = BatchDigests(self.included, self.law.population, job.steps) if self.cycles else None
         self.noise: StepNoise | None = None
@@ -240,6 +231,22 @@ class Chunk:
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:
         """Adds the gradients of one pass to the step's sum, which stays in its place in memory."""
         return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
+
+    def _clipping(self, technique: Technique) -> tuple[Clip | None, AdaptiveNorms | None]:
+        """Return how gradients are clipped, and what moves the clip norm, if anything does."""
+        if self.private is None:
+            return None, None
+        clip = Clip(norm=self.private.clip_norm, per_layer=technique.clipping == "per_layer")
+        if technique.clipping != "adaptive":
+            return clip, None
+        refuse_planted_gradients(self.job)
+        return clip, AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
+
+    def _planted_gradients(self) -> PlantedGradients | None:
+        if not self.job.canaries.are_gradients:
+            return None
+        scale = 1.0 if self.private is None else self.private.clip_norm
+        return PlantedGradients(self.job.canaries, self.models.layout, self.models.flat, scale)
 
     def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums | None:
         """Return what captures passes, if they are to be captured and can be."""

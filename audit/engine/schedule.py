@@ -120,26 +120,14 @@ def arrange(
     if apart is not None:
         architecture, trial = None, _separate_trials(job, source)
         log.warning("each model is trained and attacked by its own module, one after another, which is slower: %s", apart)
-    # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
-    canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
-    law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
-    workers = torch.get_num_threads() if device.type == "cpu" else 1
-    slow, row_bytes = trial.sequential, trial.row_bytes
+    slow, shorter = trial.sequential, PRECISIONS[settings.precision]
     counters = device.type != "cpu" if settings.counters is None else settings.counters
-    plan: int | None = planned_rows(law)
-    chunk: int | None = settings.model_chunk
-    if architecture is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
-        rows = settings.rows or law.rows
-        fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
-    elif settings.rows is None and not counters and not trial.behaviour.mixes and law.rows * row_bytes >= _ALONE_BYTES:
-        rows, plan, chunk, fit = _row_limit(row_bytes, device), None, 1, 1
-    else:
-        # a model that mixes records is to see each batch whole
-        rows = settings.rows or (law.most_rows if trial.behaviour.mixes else _rows(law, row_bytes, device))
-        fit = _fitting(len(job.seeds), rows * row_bytes, device)
-        if slow and PRECISIONS[settings.precision] is not None:
-            log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
-    chunk = chunk or _chunk(len(job.seeds), fit, workers)
+    workers = torch.get_num_threads() if device.type == "cpu" else 1
+    width = None if architecture is None else Layout.of(module).width
+    rows, plan, fit = _sizes(job, settings, trial, counters, width)
+    if slow and shorter is not None and architecture is None and fit is not None:
+        log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
+    chunk = 1 if fit is None else settings.model_chunk or _chunk(len(job.seeds), fit, workers)
     return Arrangement(
         model_chunk=chunk,
         rows=rows,
@@ -149,14 +137,35 @@ def arrange(
         draws=bool(trial.behaviour.draws),
         dtype=settings.dtype,
         split=trial.split,
-        row_bytes=row_bytes,
+        row_bytes=trial.row_bytes,
         architecture=architecture,
-        products=None if slow else PRECISIONS[settings.precision],
+        products=None if slow else shorter,
         counters=counters,
         takes_out=device.type == "cpu",
         graphs=settings.graphs if settings.graphs is not None or _captures_by_default(job, module, device) else False,
         source=source,
     )
+
+
+def _sizes(
+    job: TrainingJob, settings: ScheduleSettings, trial: Trial, counters: bool, width: int | None
+) -> tuple[int, int | None, int | None]:
+    """Return the rows of a pass, how many are planned for a step, and the models that fit beside one another; None: one alone.
+
+    `width` is that of the flat parameters if compiled code makes the sums, else None.
+    """
+    device, row_bytes = find_device(job.device), trial.row_bytes
+    # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
+    canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
+    law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
+    if width is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+        fit = max(_FEW_MODELS, _FLAT_BYTES // (width * settings.dtype.itemsize))
+        return settings.rows or law.rows, planned_rows(law), fit
+    if settings.rows is None and not counters and not trial.behaviour.mixes and law.rows * row_bytes >= _ALONE_BYTES:
+        return _row_limit(row_bytes, device), None, None
+    # a model that mixes records is to see each batch whole
+    rows = settings.rows or (law.most_rows if trial.behaviour.mixes else _rows(law, row_bytes, device))
+    return rows, planned_rows(law), _fitting(len(job.seeds), rows * row_bytes, device)
 
 
 def _separate_trials(job: TrainingJob, source: ModelSource) -> Trial:

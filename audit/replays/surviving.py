@@ -17,7 +17,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from unittest import mock
 
@@ -288,17 +288,8 @@ def watch() -> Iterator[dict[str, Any]]:
         _effects.pop()
         root.removeHandler(handler)
         root.setLevel(level)
-        after = dict(os.environ)
-        changes = {name: text for name, text in after.items() if environment.get(name) != text}
-        if after != environment:
-            os.environ.clear()
-            os.environ.update(environment)
-        if os.getcwd() != folder:
-            os.chdir(folder)
-        sys.argv[:], sys.path[:] = arguments
-        for number, action in process["signals"].items() if threading.current_thread() is threading.main_thread() else ():
-            if action is not None and signal.getsignal(number) is not action:
-                signal.signal(number, action)
+        changes = {name: text for name, text in os.environ.items() if environment.get(name) != text}
+        _put_back(environment, arguments, folder, process["signals"])
     table |= {f"environment {name}": text for name, text in changes.items()}
     table["printed"], table["logged"], table["effects"] = output.getvalue(), handler.lines, effects
     table |= {"callbacks at the end": hooks} if hooks else {}
@@ -308,6 +299,22 @@ def watch() -> Iterator[dict[str, Any]]:
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)
             table[f"file {os.path.basename(path)}"] = stream.read()
+
+
+def _put_back(
+    environment: dict[str, str], arguments: tuple[list[str], list[str]], folder: str, handlers: Mapping[int, Any]
+) -> None:
+    """Undo what a program did to the process: the next run, and whoever called, begin as this one did."""
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    if os.getcwd() != folder:
+        os.chdir(folder)
+    sys.argv[:], sys.path[:] = arguments
+    # only the main thread may set handlers, so no program changed one elsewhere
+    for number, action in handlers.items() if threading.current_thread() is threading.main_thread() else ():
+        if action is not None and signal.getsignal(number) is not action:
+            signal.signal(number, action)
 
 
 def _register(hooks: list[Any], register: Any, function: Any, *args: Any, **options: Any) -> Any:

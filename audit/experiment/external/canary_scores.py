@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -104,17 +105,6 @@ def examine_canaries(
     value = phrase("number of heads and of runs: p = {p}", p=f"{order:.2g}")
     status = Status.FAILED if doubts[1] else Status.CHECKED
     order_row = Check(code="order", item="Order of the coins", value=value, status=status)
-    content = "\n".join(repr(canary) for canary in canaries)
-    facts = {
-        "scores": name,
-        "records": len(own),
-        "game": "one_run",
-        "commitment": coins.commitment or None,
-        "canaries_sha256": hashlib.sha256(content.encode()).hexdigest(),
-        "decoys": int(is_decoy.sum()),
-        "place": own[0].context.place,
-        "form": own[0].context.form,
-    }
     notes = [phrase("Commitment: {commitment}.", commitment=coins.commitment) if coins.commitment else "Commitment: none."]
     notes += [] if coins.are_stated else [NO_COINS]
     notes += [phrase("{item}: {value}.", item=guard.check.item, value=guard.check.value)]
@@ -125,12 +115,27 @@ def examine_canaries(
         claims=settings.claims,
         checks=(coins.check, guard.check, order_row, *decoys[0]),
         remarks=(*notes, *remarks),
-        facts=facts,
+        facts=_facts(name, canaries, coins),
         log_odds=coins.are_stated and not any(map(guess_split.has_long_lower_tail, tables.values())),
         doubt=next(filter(None, doubts), ""),
     )
     own_columns = {key: column[~is_decoy] for key, column in tables.items()}
     return ScoredReport(report=judge_scores(own_columns, included, origin, settings), columns=own_columns, included=included)
+
+
+def _facts(name: str, canaries: Sequence[TextCanary], coins: CoinKnowledge) -> dict[str, Any]:
+    own = [canary for canary in canaries if not canary.decoy]
+    content = "\n".join(repr(canary) for canary in canaries)
+    return {
+        "scores": name,
+        "records": len(own),
+        "game": "one_run",
+        "commitment": coins.commitment or None,
+        "canaries_sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "decoys": len(canaries) - len(own),
+        "place": own[0].context.place,
+        "form": own[0].context.form,
+    }
 
 
 def _demand_scores(name: str, column: Array, count: int) -> Array:

@@ -86,16 +86,8 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         )
         alternatives = [TriedReading(name=_SIDES_SWAP, fit=None, auc=area(-records.losses, included)), *alternatives]
     else:
-        own = float(agreement or 0.0)
-        better = [reading for reading in candidates if _is_better(reading, own, len(candidates))]
-        clear = [reading for reading in candidates if not by_coins and _is_shifted(reading, records, own)]
-        clear += [reading for reading in candidates if not by_coins and _goes_against_truths(reading, records)]
-        if numbers is not None and numbers.agreement - max(own, 0.0) > FAR / 2:
-            clear.append(numbers)
-        if better or clear:
-            best = max(better or clear, key=lambda reading: reading.agreement)
-            doubt = _name_doubt(best.name, CANARIES if _goes_against_truths(best, records) else "")
-        elif smallest_tail < LEVEL:
+        doubt = _doubt_reading(records, candidates, numbers, float(agreement or 0.0), by_coins)
+        if not doubt and smallest_tail < LEVEL:
             doubt = _LOWER_SCORES
     exchanged = _exchange_labels(records, figures)
     if exchanged is not None and not doubt and not by_coins:
@@ -123,6 +115,21 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         doubt=doubt,
         question=question,
     )
+
+
+def _doubt_reading(
+    records: ReadRecords, candidates: Sequence[_Candidate], numbers: _Candidate | None, own: float, by_coins: bool
+) -> str:
+    """Return that another reading fits far better, "" if none does; `own` is how well answers agree with y as it was read."""
+    better = [reading for reading in candidates if _is_better(reading, own, len(candidates))]
+    clear = [reading for reading in candidates if not by_coins and _is_shifted(reading, records, own)]
+    clear += [reading for reading in candidates if not by_coins and _goes_against_truths(reading, records)]
+    if numbers is not None and numbers.agreement - max(own, 0.0) > FAR / 2:
+        clear.append(numbers)
+    if not better and not clear:
+        return ""
+    best = max(better or clear, key=lambda reading: reading.agreement)
+    return _name_doubt(best.name, CANARIES if _goes_against_truths(best, records) else "")
 
 
 def _name_doubt(reading: str, exception: str) -> str:
