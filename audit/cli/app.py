@@ -64,7 +64,7 @@ for verb in (
     *(run, plan, frontier, model, scores, table, training, unlearn, endpoint, adapter, step, flower, zoo, mechanism, replay),
     *(report, lookup, verify, diff, index, ls, init, doctor),
 ):
-    app.command()(verb)
+    app.command(verb.__name__)(verb)
 app.add_typer(attack.app, name="attack")
 app.add_typer(canaries.app, name="canaries")
 app.add_typer(accountant.app, name="accountant")
