@@ -6,6 +6,7 @@ written into their storage. What reads numbers without asking the dispatcher (`n
 """
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,13 @@ class _Shadow:
     flat: NoisyArray
 
 
+@functools.lru_cache(maxsize=4096)
+def _names(func: Any) -> tuple[str, str]:
+    """Return the name of an operation, and that of the one that writes into no argument."""
+    name = str(func._schema.name).removeprefix("aten::")
+    return name, name.removesuffix("_") if not name.startswith("__") else name
+
+
 class TorchNoise(TorchDispatchMode):
     """Records torch's noise into a `Recording`.
 
@@ -74,6 +82,11 @@ class TorchNoise(TorchDispatchMode):
         self._drew_few_seeds = False
         self._states: dict[bytes, tuple[Any, Any]] = {}  # of generators, with what was drawn in them
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: compiled functions run as written here; keeping each call from the compiler would load it."""
+        return False
+
     @property
     def has_few_seeds(self) -> bool:
         """True if noise came from one of few seeds, and only whole numbers were drawn beside it."""
@@ -83,8 +96,7 @@ class TorchNoise(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name.removeprefix("aten::")
-        base = name.removesuffix("_") if not name.startswith("__") else name
+        name, base = _names(func)
         if base in NORMALS or base == "exponential":
             return self._draw(func, args, kwargs)
         if base in COINS:

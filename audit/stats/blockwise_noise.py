@@ -97,7 +97,7 @@ def components(rows: Integers, columns: Integers, shape: tuple[int, int]) -> Int
 
 def _squares(matrix: coo_array, movement: Array, rounded: Array) -> float:
     size = len(movement)
-    if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own
+    if matrix.nnz == size and all(np.bincount(places).max(initial=0) <= 1 for places in matrix.coords):  # a draw each
         weights = np.zeros(size)
         weights[matrix.row] = matrix.data
         return float(np.square(movement / weights).sum())

@@ -5,7 +5,6 @@ decay, momentum and Adam's scaling turn those into false alarms or false passes.
 """
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -63,13 +62,20 @@ class OptimizerStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the noisy sum of clipped gradients that the wrapped optimiser would apply."""
-        return self.release_after(None, batch, setting, seed)
+        return self.read(self.outcome(batch, setting, seed), setting)
 
-    def release_after(self, previous: Batch | None, batch: Batch, setting: Setting, seed: int) -> Tensors:
+    def release_after(self, previous: Batch, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return what `release` does if a step on another batch came before, after which the parameters were put back."""
-        gradients, _ = self._call(batch, setting, seed, None, previous)
+        return self.read(self._call(batch, setting, seed, None, previous)[0], setting)
+
+    def outcome(self, batch: Batch, setting: Setting, seed: int) -> Mapping[str, Tensor]:
+        """Return the gradients that the wrapped optimiser was given."""
+        return self._call(batch, setting, seed, None)[0]
+
+    def read(self, result: Mapping[str, Tensor], setting: Setting) -> Tensors:
+        """Return the noisy sum in the gradients."""
         scale = setting.divisor if self.mean else 1.0
-        return {name: to_float64(value) * scale for name, value in gradients.items()}
+        return {name: to_float64(value) * scale for name, value in result.items()}
 
     def leaks(self, first: Batch, second: Batch, setting: Setting, seed: int) -> list[str]:
         """Return what differs after a step on two batches although the optimiser was given the same gradients for both.
@@ -132,10 +138,12 @@ class OptimizerStep:
     def _prepare(self, setting: Setting, seed: int) -> Iterator[None]:
         """Set the optimiser to a setting and a generator; put back afterwards what was there."""
         values = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        own = getattr(self.optimizer, ATTRIBUTES["clip_norm"], None)
         with _kept_attributes(self.model, self.optimizer):
             for name in sorted(self.adjustable):
                 setattr(self.optimizer, ATTRIBUTES[name], getattr(setting, name))
-            self._set_clip_norm(setting.clip_norm)
+            if isinstance(own, int | float) and own > 0:
+                self._scale_clip_norms(setting.clip_norm / own)
             if hasattr(self.optimizer, "generator"):
                 self.optimizer.generator = torch.Generator().manual_seed(seed)
             if hasattr(self.optimizer, "step_hook"):
@@ -147,14 +155,16 @@ class OptimizerStep:
             finally:
                 self.model.load_state_dict(values)
 
-    def _set_clip_norm(self, clip_norm: float) -> None:
-        """Set the clip norm elsewhere than on the optimiser too: Opacus' ghost clipping reads the model's, per layer a list."""
+    def _scale_clip_norms(self, factor: float) -> None:
+        """Scale clip norms elsewhere than on the optimiser too, by which its noise goes: the model's, or a list per layer.
+
+        Opacus' ghost clipping reads the model's; one that differs from the optimiser's is kept so.
+        """
         if isinstance(getattr(self.model, "max_grad_norm", None), int | float):
-            self.model.max_grad_norm = clip_norm
+            self.model.max_grad_norm *= factor
         budgets = getattr(self.optimizer, "max_grad_norms", None)
-        if isinstance(budgets, list) and budgets:
-            total = math.sqrt(sum(float(budget) ** 2 for budget in budgets))
-            self.optimizer.max_grad_norms = [float(budget) * clip_norm / total for budget in budgets]
+        if isinstance(budgets, list):
+            self.optimizer.max_grad_norms = [float(budget) * factor for budget in budgets]
 
 
 @contextmanager

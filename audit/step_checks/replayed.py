@@ -102,24 +102,25 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
     batch = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), size).tolist())
     eight, single = rows(bench.sample, slice(0, 8)), rows(bench.sample, [1])
     setting, text, kinds = bench.claimed, "", tuple(bench.records)
-    for _ in range(2):
+    for _ in range(2):  # pairs with one batch follow each other, and share its recorded run
         for kind in kinds:
             yield _pair(bench, kind, eight, setting, text)
-        for base in (single, batch):
-            yield _pair(bench, kinds[-1], base, setting, text)
+        if setting is bench.claimed:
+            name, record = "a record (scaled) put before 8", bench.records[kinds[-1]]
+            yield _Pair(name=name, kind=FIRST, base=eight, neighbour=join(record, eight), setting=setting)
+        yield _pair(bench, kinds[-1], single, setting, text)
         long = bench.records.get("opposed, scaled by 30")
         if setting is not bench.claimed and long is not None:  # long beside one that is not clipped
             name = f"an opposed record scaled by 30 beside 1{text}"
             yield _Pair(name=name, kind="opposed", base=single, neighbour=join(single, long), setting=setting)
             if not bench.refusal(faint := bench.scale(single, 0.4)):  # turns their sum around
                 yield _pair(bench, "opposed", faint, setting, f" scaled by 0.4{text}")
+        yield _pair(bench, kinds[-1], batch, setting, text)
         if setting is bench.claimed:
             yield from _lopsided_pairs(bench, size)
             if isinstance(bench.step, FunctionStep) and not bench.empty_error:  # models remember an empty batch
                 record = bench.records["ordinary"]
                 yield _Pair(name="a record beside none", kind=EMPTY, base=bench.empty, neighbour=record, setting=setting)
-            name, record = "a record (scaled) put before 8", bench.records[kinds[-1]]
-            yield _Pair(name=name, kind=FIRST, base=eight, neighbour=join(record, eight), setting=setting)
         if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
             return
         if setting is not bench.claimed:

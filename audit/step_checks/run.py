@@ -61,11 +61,8 @@ def check_step(
     References: docs/use/step-checks.md.
     """
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
-    step: Step = FunctionStep(
-        function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator
-    )
-    if deviations is not None:
-        step = RescaledStep.of(step, list(params), deviations, claim)
+    plain = FunctionStep(function=function, params=params, returns=returns, learning_rate=learning_rate, generator=generator)
+    step = plain if deviations is None else RescaledStep.of(plain, list(params), deviations, claim)
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
     return run_probes(step, sample, claim, name=name, seed=seed, probes=probes)
 

@@ -60,16 +60,16 @@ class StepUnderTest:
                 return norm(self._call(record, replace(quiet, clip_norm=size / 4), self.seed)) > size / 2
         return False  # none is clipped at the claimed norm, so a lower one has to show whether any is
 
-    def at(self, *, noise: float | None = None, clip: float | None = None, divisor: float | None = None) -> Setting:
+    def at(self, *, noise: float | None = None, clip: float | None = None) -> Setting:
         """Return the claimed setting with what is given and adjustable put in its place."""
-        overrides = {"noise_multiplier": noise, "clip_norm": clip, "divisor": divisor}
+        overrides = {"noise_multiplier": noise, "clip_norm": clip}
         return replace(
             self.claimed, **{key: value for key, value in overrides.items() if value is not None and self.adjusts(key)}
         )
 
-    def quiet(self, clip: float | None = None, divisor: float | None = None) -> Setting:
+    def quiet(self, clip: float | None = None) -> Setting:
         """Return the setting without noise, if noise is adjustable; else equal seeds make equal noise cancel."""
-        return self.at(noise=0.0, clip=clip, divisor=divisor)
+        return self.at(noise=0.0, clip=clip)
 
     def refusal(self, batch: Batch, setting: Setting | None = None) -> str:
         """Return the message with which the step refuses a batch, at the claimed setting by default; "" if it takes it."""
@@ -249,13 +249,13 @@ class StepUnderTest:
         count = min(8, len(self.sample[0]))
         probes = [self.scale(rows(self.sample, [i]), factor) for factor in factors for i in range(count)]
         norms = sorted(value for value in (self.single(record, setting) for record in probes) if 0 < value < math.inf)
-        if not norms and not self.empty_error:  # of a loss that compares the records of a batch, one alone has none
-            together = self.difference(rows(self.sample, slice(0, count)), self.empty, setting)
+        if not norms:  # of a loss that compares the records of a batch, one alone has none
+            together = self.single(rows(self.sample, slice(0, count)), setting)
             norms = [together / count] if 0 < together < math.inf else []
         return tuple(value for value in norms if value > ROUNDED * norms[-1])
 
     def single(self, record: Batch, setting: Setting) -> float:
-        """Return the norm of what one record contributes alone."""
+        """Return the norm of what one record, or a batch, contributes alone."""
         if self.empty_error or self.adjusts("noise_multiplier"):
             return norm(self.release(record, setting))
         return self.difference(record, self.empty, setting)

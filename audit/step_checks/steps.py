@@ -120,7 +120,14 @@ class FunctionStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the released sum of one call."""
-        result, _ = self.call(batch, setting, seed)
+        return self.read(self.outcome(batch, setting, seed), setting)
+
+    def outcome(self, batch: Batch, setting: Setting, seed: int) -> Mapping[str, Any]:
+        """Return what the function returns."""
+        return self.call(batch, setting, seed)[0]
+
+    def read(self, result: Mapping[str, Any], setting: Setting) -> Tensors:
+        """Return the released sum in what the function returned."""
         if self.returns == RELEASED_SUM:
             return {name: self._read(name, result[name]) for name in self.params}
         scale = setting.divisor / self.learning_rate
@@ -187,11 +194,11 @@ def _like(sample: Any, array: Any) -> Any:
 class RescaledStep:
     """A step with noise of different deviations in its tensors, in units in which all have the same: the Mahalanobis norm."""
 
-    step: Step  # as it is
+    step: FunctionStep  # as it is
     factors: Mapping[str, float]  # name of each tensor to what its release is multiplied by: sigma C over its own deviation
 
     @classmethod
-    def of(cls, step: Step, names: Collection[str], deviations: Mapping[str, float], claim: Setting) -> RescaledStep:
+    def of(cls, step: FunctionStep, names: Collection[str], deviations: Mapping[str, float], claim: Setting) -> RescaledStep:
         """Return the step in units of the claimed deviations.
 
         Raises:
@@ -213,4 +220,12 @@ class RescaledStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the release with every tensor's noise at the deviation sigma C."""
-        return {name: value * self.factors[name] for name, value in self.step.release(batch, setting, seed).items()}
+        return self.read(self.outcome(batch, setting, seed), setting)
+
+    def outcome(self, batch: Batch, setting: Setting, seed: int) -> Mapping[str, Any]:
+        """Return that of the step as it is."""
+        return self.step.outcome(batch, setting, seed)
+
+    def read(self, result: Mapping[str, Any], setting: Setting) -> Tensors:
+        """Return the rescaled release in an outcome."""
+        return {name: value * self.factors[name] for name, value in self.step.read(result, setting).items()}

@@ -60,7 +60,7 @@ def test_the_step_check_refutes_it_and_not_the_right_one(model: Any) -> None:
         statuses[type(step).__name__] = {finding.check: finding.status for finding in report.findings}
     assert PropertyStatus.FAILED in statuses["HomeMadeStep"].values()
     assert statuses["HomeMadeStep"]["clip.add"] is PropertyStatus.FAILED
-    assert PropertyStatus.FAILED not in {statuses["RightStep"][check] for check in ("clip.add", "clip.replace")}
+    assert statuses["RightStep"]["clip.add"] is not PropertyStatus.FAILED
 
 
 @pytest.mark.slow

@@ -105,6 +105,18 @@ class Remembers(nn.Module):
         return result
 
 
+class Viewed(nn.Module):
+    """A model with a view, as tutorials write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = matrix.perceptron()
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.inner(x.view(x.size(0), -1, 2).flatten(1))
+        return result
+
+
 class Mixes(nn.Module):
     """A model that mixes each record with the next one."""
 
@@ -161,6 +173,18 @@ PLANTED: dict[str, tuple[Any, Change, str, dict[str, Any]]] = {
         _clips_ghosts_at_three_times,
         "replay.loss",
         {"grad_sample_mode": "ghost"},
+    ),
+    "a model that clips at twice the optimiser's C": (
+        matrix.perceptron,
+        lambda model, optimizer: setattr(model, "max_grad_norm", 2 * model.max_grad_norm),
+        "clip.add",
+        {"grad_sample_mode": "ghost"},
+    ),
+    "a model that takes no empty batch, with centred outputs": (
+        Viewed,
+        _nothing,
+        "sum.additive",
+        {"criterion": lambda outputs, labels: functional.cross_entropy(outputs - outputs.mean(0), labels)},
     ),
     "rate by the raw sum": (matrix.Pictures, _scales_by_the_raw_sum, "replay.loss", {}),
     "running mean of inputs": (Remembers, _nothing, "replay.state", {}),

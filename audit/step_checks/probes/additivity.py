@@ -6,10 +6,12 @@ import numpy as np
 
 from audit.step_checks.batches import Batch, rows
 from audit.step_checks.findings import Finding, finding, gap, note
+from audit.step_checks.probes._shares import EVERY, SOME, additions, pairs
 from audit.step_checks.step_under_test import NEVER, UNREPEATABLE, StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
 TOLERANCE = 1e-2
+CLEAR = 0.1  # share of it below which some pairs are enough
 FIX = (
     "compute each record's loss by itself (reduction 'sum' or 'none', no weights, counts or statistics of the batch) and "
     "divide by a public constant"
@@ -21,13 +23,12 @@ class Additivity:
     """Batch-dependent losses and normalisers, at a clip norm that no record reaches."""
 
     def run(self, bench: StepUnderTest) -> list[Finding]:
-        """Return the findings on additivity, on the divisor, and on the release of equal records."""
+        """Return the finding on additivity, also of equal records."""
         if not bench.repeatable:
-            return [gap(check, UNREPEATABLE) for check in ("sum.additive", "sum.divisor")]
+            return [gap("sum.additive", UNREPEATABLE)]
         if not bench.adjusts("clip_norm"):
-            reason = "the step takes no other clip_norm, so no setting without clipping can be tested"
-            return [gap("sum.additive", reason), gap("sum.divisor", reason)]
-        return [_additive(bench), _divisor(bench)]
+            return [gap("sum.additive", "the step takes no other clip_norm, so no setting without clipping can be tested")]
+        return [_additive(bench)]
 
 
 def _additive(bench: StepUnderTest) -> Finding:
@@ -36,22 +37,22 @@ def _additive(bench: StepUnderTest) -> Finding:
     setting = bench.quiet(clip=NEVER * bench.natural_norms[-1])
     alone = {name: bench.release(record, setting) for name, record in bench.records.items()}
     scale = max(bench.natural_norms)
-    worst, location, witness = 0.0, "", None
-    for base_name, base in bench.bases():
-        release = bench.release(base, setting)
-        for name, record in bench.records.items():
-            size = norm(alone[name])
+    for kind in (SOME, EVERY):
+        worst, location, witness = 0.0, "", None
+        for addition in additions(bench, setting, alone, pairs(bench, kind)):
+            size = norm(alone[addition.record])
             if size == float("inf"):
                 continue
-            for position, neighbour in bench.additions(base, record):
-                total = bench.release(neighbour, setting)
-                if _holds(base, record) and distance(total, release) <= TOLERANCE * size:
-                    continue  # a step that removes duplicates
-                rest = {key: total[key] - release[key] - alone[name][key] for key in total}
-                error = norm(rest) / max(size, norm(release), scale)
-                if error > worst:
-                    worst, location = error, f"{name} record put {position} to {base_name}"
-                    witness = bench.witness(base, neighbour, setting)
+            if _holds(addition.base, bench.records[addition.record]) and (
+                distance(addition.total, addition.release) <= TOLERANCE * size
+            ):
+                continue  # a step that removes duplicates
+            error = addition.rest / max(size, norm(addition.release), scale)
+            if error > worst:
+                worst, location = error, addition.location
+                witness = bench.witness(addition.base, addition.neighbour, setting)
+        if worst <= CLEAR * TOLERANCE:
+            break
     copies = rows(bench.sample, [1] * 8)
     eight, single = bench.release(copies, setting), bench.release(rows(bench.sample, [1]), setting)
     error = norm({name: eight[name] - 8 * single[name] for name in eight}) / max(8 * norm(single), norm(eight), 1e-300)
@@ -73,20 +74,6 @@ def _holds(base: Batch, record: Batch) -> bool:
         return False
     equal = [(part == own).reshape(len(part), -1).all(axis=1) for part, own in zip(base, record, strict=True)]
     return bool(np.all(equal, axis=0).any())
-
-
-def _divisor(bench: StepUnderTest) -> Finding:
-    check = "sum.divisor"
-    if not bench.adjusts("divisor"):
-        return gap(check, "the step takes no other divisor; that it divides by a public constant follows from additivity alone")
-    batch = rows(bench.sample, slice(0, 5))
-    setting, twice = bench.quiet(), bench.quiet(divisor=2 * bench.claimed.divisor)
-    release, double = bench.release(batch, setting), bench.release(batch, twice)
-    error = distance(release, double) / max(norm(release), 1e-300)
-    message = f"Divisors L and 2 L give sums that differ by {error:.3g} of their norm"
-    fix = "divide the noisy sum once by the divisor that the step is given, never by the realised batch size"
-    witness = bench.witness(batch, None, twice)
-    return finding(check, error <= TOLERANCE, message, fix=fix, witness=witness, measurement=error, claim=0.0)
 
 
 PLUGIN = Additivity

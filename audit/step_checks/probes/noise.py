@@ -101,7 +101,8 @@ class NoiseLaw:
 def _exact_findings(bench: StepUnderTest) -> list[Finding]:
     """Return the findings on noise that a replay follows and that is as claimed; none if the noise is to be sampled."""
     plan = _plan(bench) if bench.replayed_step is bench.step else []
-    if not plan or not has_claimed_noise(bench.step, [(bench.of_size(count), setting) for setting, count, _ in plan]):
+    calls = dict.fromkeys((setting, count) for setting, count, _ in plan)
+    if not plan or not has_claimed_noise(bench.step, [(bench.of_size(count), setting) for setting, count in calls]):
         return []
     sizes = ", ".join(str(count) for count in bench.batch_sizes)
     texts = {

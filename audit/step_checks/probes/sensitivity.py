@@ -1,21 +1,23 @@
-"""Adding a record moves the release by at most C, replacing one by at most 2 C."""
+"""Adding a record moves the release by at most C; replacing one is taking one away and adding another."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
 from audit.step_checks.findings import Finding, PropertyStatus, Witness, finding, gap, pass_finding
+from audit.step_checks.probes._shares import FEW, SOME, shares
 from audit.step_checks.step_under_test import LEAST_LARGE, UNREPEATABLE, StepUnderTest
 from audit.step_checks.steps import Setting
-from audit.step_checks.tensors import Tensors, distance
+from audit.step_checks.tensors import Tensors, distance, norm
 
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
 SMALLEST_CLIP = 1e-8  # the smallest clip norm, of an ordinary norm
 CLIPPED_REST = 1e-2  # what is left of an ordinary norm that is clipped
+BASES_OF_SUMS = ("no record", "eight records")  # enough where records do not act on each other
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
 
 
@@ -46,88 +48,87 @@ class Sensitivity:
     """Crafted neighbours at noise 0: the claimed clip norm, and clip norms at which records are clipped."""
 
     def run(self, bench: StepUnderTest) -> list[Finding]:
-        """Return the findings on adding, on replacing, on inputs that are not finite, and on whether a record was clipped."""
+        """Return the findings on adding, on inputs that are not finite, and on whether a record was clipped."""
         if not bench.repeatable:
-            return [gap(check, UNREPEATABLE) for check in ("clip.add", "clip.replace", "clip.non_finite", "clip.reached")]
+            return [gap(check, UNREPEATABLE) for check in ("clip.add", "clip.non_finite", "clip.reached")]
         settings = [bench.quiet(clip=clip) for clip in bench.clips()]
-        add_worst, replace_worst = _Worst(), _Worst()
-        for setting in settings:
-            add_worst, replace_worst = _neighbours(bench, setting, add_worst, replace_worst)
+        worst = _Worst()
+        sums: set[Setting] = set()  # settings at which the release is a sum of what records release alone
+        for i, setting in enumerate(settings):
+            alone = shares(bench, setting, SOME if i < 2 else FEW)
+            if alone is None:
+                for named_base in bench.bases():
+                    worst = _additions(bench, setting, named_base, bench.records, worst, alternate=False)
+            else:
+                sums.add(setting)
+                worst = _single_records(bench, setting, alone, worst)
         for setting in settings[:2]:
-            add_worst = _large_batch(bench, setting, _each_label(bench, setting, add_worst))
-        add_worst = _long_gradients(bench, add_worst)
-        return [
-            _neighbour_ratio("clip.add", "Adding one record", add_worst),
-            _neighbour_ratio("clip.replace", "Replacing one record", replace_worst),
-            _non_finite(bench, settings),
-            _reach(bench),
-        ]
+            worst = _each_label(bench, setting, worst, alternate=setting in sums)
+            worst = _large_batch(bench, setting, worst, alternate=setting in sums)
+        worst = _long_gradients(bench, worst, alternate=set(settings) == sums)
+        message = (
+            f"Adding one record moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed "
+            f"({worst.location})"
+        )
+        return [worst.judge("clip.add", message, FIX), _non_finite(bench, settings[:2], sums), _reach(bench)]
 
 
-def _neighbours(bench: StepUnderTest, setting: Setting, add_worst: _Worst, replace_worst: _Worst) -> tuple[_Worst, _Worst]:
-    """Return the worst cases of adding and of replacing over all bases, records and positions; every batch is released once."""
-    for base_name, base in bench.bases():
-        release, slack = bench.release(base, setting), bench.tolerance(setting, base)
-        last: dict[str, tuple[Batch, Tensors]] = {}
-        for name, record in bench.records.items():
-            for position, batch in bench.additions(base, record):
-                neighbour_release = bench.release(batch, setting)
-                location = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
-                excess = distance(neighbour_release, release) - slack
-                add_worst = add_worst.against(excess, setting.clip_norm, location, bench.witness(base, batch, setting))
-                last.setdefault(name, (batch, neighbour_release))
-        for (first, (first_batch, first_release)), (second, (second_batch, second_release)) in combinations(last.items(), 2):
-            location = f"{first} record for {second} beside {base_name}, C = {setting.clip_norm:.3g}"
-            excess = distance(first_release, second_release) - slack
-            witness = bench.witness(first_batch, second_batch, setting)
-            replace_worst = replace_worst.against(excess, 2 * setting.clip_norm, location, witness)
-    return add_worst, replace_worst
-
-
-def _each_label(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
-    """Return the worst case over records of every label, each added to a single record: a clip may leave out one class."""
-    base = rows(bench.sample, [1])
-    return _additions(bench, setting, ("one record", base), records_by_label(bench.sample), worst)
-
-
-def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
-    """Return the worst case of adding to batches of the expected size and larger: a step in pieces may end after the first."""
-    records = {name: bench.records[name] for name in ("ordinary", "opposed")}
-    for count in sorted({max(LEAST_LARGE, size) for size in bench.batch_sizes[-2:]}):
-        worst = _additions(bench, setting, (f"{count} records", bench.of_size(count)), records, worst)
+def _single_records(bench: StepUnderTest, setting: Setting, alone: dict[str, Tensors], worst: _Worst) -> _Worst:
+    """Return the worst case of adding if records add what they release alone."""
+    slack = bench.tolerance(setting, bench.empty)
+    for name, release in alone.items():
+        location, record = f"{name} record, C = {setting.clip_norm:.3g}", bench.records[name]
+        witness = bench.witness(bench.empty, record, setting)
+        worst = worst.against(norm(release) - slack, setting.clip_norm, location, witness)
     return worst
 
 
-def _long_gradients(bench: StepUnderTest, worst: _Worst) -> _Worst:
+def _each_label(bench: StepUnderTest, setting: Setting, worst: _Worst, *, alternate: bool) -> _Worst:
+    """Return the worst case over records of every label, each added to a single record: a clip may leave out one class."""
+    base = rows(bench.sample, [1])
+    return _additions(bench, setting, ("one record", base), records_by_label(bench.sample), worst, alternate=alternate)
+
+
+def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst, *, alternate: bool) -> _Worst:
+    """Return the worst case of adding to batches of the expected size and larger: a step in pieces may end after the first."""
+    records = {name: bench.records[name] for name in ("ordinary", "opposed")}
+    for count in sorted({max(LEAST_LARGE, size) for size in bench.batch_sizes[-2:]}):
+        worst = _additions(bench, setting, (f"{count} records", bench.of_size(count)), records, worst, alternate=alternate)
+    return worst
+
+
+def _long_gradients(bench: StepUnderTest, worst: _Worst, *, alternate: bool) -> _Worst:
     """Return the worst case of gradients 1e8 times as long as the clip norm: a clip may end at a norm taken for an error."""
     if not bench.adjusts("clip_norm"):
         return worst
     middle = bench.natural_norms[len(bench.natural_norms) // 2]
     setting, base = bench.quiet(clip=SMALLEST_CLIP * middle), rows(bench.sample, [1])
-    case = _additions(bench, setting, ("one record", base), bench.records, _Worst())
+    case = _additions(bench, setting, ("one record", base), bench.records, _Worst(), alternate=alternate)
     return case if case.distance > CLIPPED_REST * middle and case.ratio > worst.ratio else worst
 
 
 def _additions(
-    bench: StepUnderTest, setting: Setting, named_base: tuple[str, Batch], records: Mapping[str, Batch], worst: _Worst
+    bench: StepUnderTest,
+    setting: Setting,
+    named_base: tuple[str, Batch],
+    records: Mapping[str, Batch],
+    worst: _Worst,
+    *,
+    alternate: bool,
 ) -> _Worst:
-    """Return the worst case over records that are added to one batch, given with its name."""
+    """Return the worst case over records that are added to one named batch, in one position each if `alternate`."""
     base_name, base = named_base
     release, slack = bench.release(base, setting), bench.tolerance(setting, base)
-    for name, record in records.items():
-        for position, batch in bench.additions(base, record):
+    for i, (name, record) in enumerate(records.items()):
+        places = list(bench.additions(base, record))
+        for position, batch in [places[i % len(places)]] if alternate else places:
             location = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
             excess = distance(bench.release(batch, setting), release) - slack
             worst = worst.against(excess, setting.clip_norm, location, bench.witness(base, batch, setting))
     return worst
 
 
-def _neighbour_ratio(check: str, action: str, worst: _Worst) -> Finding:
-    message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.location})"
-    return worst.judge(check, message, FIX)
-
-
-def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
+def _non_finite(bench: StepUnderTest, settings: list[Setting], sums: Collection[Setting]) -> Finding:
     """Return a weakness if infinite, NaN or huge inputs make the release infinite or NaN, a failure if they move it too far.
 
     Every library lets infinite gradients pass its clip, and bounds on inputs exclude them; an unclipped finite gradient is a
@@ -136,13 +137,15 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
     check = "clip.non_finite"
     if not has_floats(bench.sample):
         return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
-    worst, infinite = _Worst(), _Worst()
-    for setting, (base_name, base) in product(settings[:2], bench.bases()):
+    worst, infinite, eight = _Worst(), _Worst(), rows(bench.sample, slice(0, 8))
+    records = {value: fill(bench.records["ordinary"], value) for value in NON_FINITE}
+    records = {value: record for value, record in records.items() if not bench.refusal(join(eight, record))}
+    for setting, (base_name, base) in product(settings, bench.bases()):
+        if setting in sums and base_name not in BASES_OF_SUMS:
+            continue
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
-        for value in NON_FINITE:
-            neighbour = join(base, fill(bench.records["ordinary"], value))
-            if bench.refusal(neighbour):
-                continue
+        for value, record in records.items():
+            neighbour = join(base, record)
             excess = distance(bench.release(neighbour, setting), release) - slack
             location = f"a record of {value} beside {base_name}"
             case = (excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
