@@ -33,16 +33,18 @@ class Acceptance:
     new_baseline: Path | None = None
     strict: bool = False
 
-    def reasons(self, name: str) -> dict[str, str]:
-        """Return the reason of each accepted check of the step `name`; options come before the file. `ConfigError` if an option
-        is not `CHECK=reason`, `DataError` if the file is missing or has another form.
+    def reasons(self, report: StepReport) -> dict[str, str]:
+        """Return the reason of each accepted check of a report; options come before the file, of which checks that the report
+        no longer has are left out. `ConfigError` if an option is not `CHECK=reason`, `DataError` if the file cannot be read.
         """
         pairs = [option.partition("=") for option in self.options]
         for check, _, reason in pairs:
             if not check.strip() or not reason.strip():
                 raise ConfigError(f'--accept \'{check}\' has no reason; expected CHECK="reason", such as clip.non_finite="..."')
         options = {check.strip(): reason.strip().strip('"') for check, _, reason in pairs}
-        return (_read(self.baseline).get(name, {}) if self.baseline is not None else {}) | options
+        rows = {} if self.baseline is None else _read(self.baseline).get(report.name, {})
+        checks = {finding.check for finding in report.findings}
+        return {check: reason for check, reason in rows.items() if check in checks} | options
 
 
 def conclude(report: StepReport, subject: str, output: Path | None, as_json: bool, acceptance: Acceptance | None = None) -> int:
@@ -51,7 +53,7 @@ def conclude(report: StepReport, subject: str, output: Path | None, as_json: boo
     if accepting.new_baseline is not None:
         findings = {finding.check: finding.message for finding in (*report.failures, *report.weaknesses)}
         _write(accepting.new_baseline, {report.name: findings})
-    report = report.accept(accepting.reasons(report.name))
+    report = report.accept(accepting.reasons(report))
     if output is not None:
         report.save(output)
     code = FAILURE if report.failures else WEAKNESS if accepting.strict and report.weaknesses else 0
