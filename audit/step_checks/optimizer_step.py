@@ -64,7 +64,7 @@ class OptimizerStep:
         """Return the noisy sum of clipped gradients that the wrapped optimiser would apply."""
         return self.read(self.outcome(batch, setting, seed), setting)
 
-    def release_after(self, previous: Batch, batch: Batch, setting: Setting, seed: int) -> Tensors:
+    def release_after(self, previous: Batch | None, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return what `release` does if a step on another batch came before, after which the parameters were put back."""
         return self.read(self._call(batch, setting, seed, None, previous)[0], setting)
 
