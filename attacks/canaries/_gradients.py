@@ -171,6 +171,7 @@ class AdversarialDirection:
         pool_rows = _pool.choose(dataset, count, seed.child("adversarial"), "adversarial_direction")
         originals = dataset.pool.take(pool_rows)
         _pool.require_classes(dataset, "adversarial_direction")
+        _pool.require_one_label(dataset, "adversarial_direction")
         probe_records = dataset.train if len(dataset.train) else dataset.pool
         weights = linear_probe.fit(probe_records.inputs.reshape(len(probe_records), -1), probe_records.labels, dataset.classes)
         uphill = self._uphill(originals, weights).reshape(originals.inputs.shape)

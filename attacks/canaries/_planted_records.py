@@ -21,6 +21,7 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     A trigger is an assignment of the smallest or the largest value of the train split to some features, both drawn at random.
     """
     _pool.require_classes(dataset, kind)
+    _pool.require_one_label(dataset, kind)
     requested = _pool.choose(dataset, count, seed.child("backdoor"), kind)
     random, labels = seed.child("backdoor triggers").numpy(), dataset.pool.labels
     width = int(np.prod(dataset.pool.inputs.shape[1:]))

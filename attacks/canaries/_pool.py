@@ -33,6 +33,7 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
     References: Jagielski, Ullman and Oprea 2020, arXiv 2006.07709, algorithm 3.
     """
     require_classes(dataset, kind)
+    require_one_label(dataset, kind)
     flat = dataset.pool.inputs.reshape(len(dataset.pool), -1)
     if not 1 <= count <= flat.shape[1]:
         raise ConfigError(
@@ -66,6 +67,15 @@ def require_classes(dataset: Dataset, kind: str) -> None:
         raise ConfigError(
             f"canaries '{kind}' need class labels and {dataset.name} has {dataset.classes} classes (0 means regression); "
             "use held_out or a gradient canary"
+        )
+
+
+def require_one_label(dataset: Dataset, kind: str) -> None:
+    """Raise `ConfigError` if a record has several labels, as a user with all records has."""
+    if dataset.pool.labels.ndim > 1:
+        raise ConfigError(
+            f"canaries '{kind}' are records with one label each and those of {dataset.name} have several; "
+            "use held_out, mislabelled or out_of_distribution"
         )
 
 

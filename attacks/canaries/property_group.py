@@ -71,6 +71,7 @@ class PropertyGroup:
     def _values(self, dataset: Dataset) -> tuple[str, Array]:
         """The attribute in words and its value for each record of the pool."""
         if self.attribute == LABEL:
+            _pool.require_one_label(dataset, "property_group")
             return "label", dataset.pool.labels
         flat = _flat(dataset.pool)
         if isinstance(self.attribute, str):

@@ -50,6 +50,7 @@ class RedrawnAttribute:
         """`count` secrets, the alternatives of each one after the other; `ConfigError` if there is no such attribute, fewer
         than two values, or too many to choose from.
         """
+        _pool.require_one_label(dataset, "redrawn_attribute")
         rows = _pool.choose(dataset, count, seed.child("redrawn_attribute"), "redrawn_attribute")
         if self.attribute == LABEL:
             _pool.require_classes(dataset, "redrawn_attribute")

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from attacks.canaries._gradients import AdversarialDirection, DiracGradient, RandomGradient
 from attacks.canaries._planted_texts import SearchedToken
 from attacks.canaries._pool_records import ClipBkd, Mislabelled, OutOfDistribution
+from audit import plugins
 from audit.core.data import Dataset, Records, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -47,6 +48,26 @@ def regression() -> Dataset:
 
 
 DATA = digits()
+
+
+def test_canaries_of_users_have_a_label_for_each_record_or_are_refused() -> None:
+    users = load({"kind": "digits", "records_per_user": 4, "train": 50, "pool": 300, "test": None}, SEED)
+    folder = plugins.FOLDERS["canaries"]
+    made, refused = {}, set()
+    for kind in plugins.names(folder):
+        if not plugins.keys(plugins.find(folder, kind))[1]:
+            options = {"attribute": "label"} if kind == "property_group" else {}
+            try:
+                canaries = plugins.build(folder, {"kind": kind, **options}).make(users, 1, 20, SEED)
+            except ConfigError as error:
+                if "one label each" in str(error):
+                    refused.add(kind)
+            else:
+                made[kind] = canaries.records
+    single = {"adversarial_direction", "backdoor", "clipbkd", "model_replacement", "worst_case_initialisation"}
+    assert refused == single | {"property_group", "redrawn_attribute"}
+    assert made["out_of_distribution"] is not None
+    assert all(records is None or records.labels.shape == (1, 4) for records in made.values())
 
 
 def test_mislabelled_labels_are_wrong_and_spread_over_all_others() -> None:
