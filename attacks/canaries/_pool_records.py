@@ -105,8 +105,8 @@ class OutOfDistribution:
         _pool.require_classes(dataset, "out_of_distribution")
         if count < 1:
             raise ConfigError(f"{count} canaries of kind 'out_of_distribution'; expected at least 1")
-        shape = (count, *dataset.pool.labels.shape[1:])  # of a user: a label for each record
-        labels = seed.child("ood labels").numpy().integers(0, dataset.classes, size=shape, dtype=np.int64)
+        like = dataset.pool.labels  # of users (users, records)
+        labels = seed.child("ood labels").numpy().integers(0, dataset.classes, size=(count, *like.shape[1:])).astype(like.dtype)
         descriptions = {"blank": "constant inputs with random labels", "noise": "inputs of uniform noise with random labels"}
         return Canaries(
             kind="out_of_distribution",

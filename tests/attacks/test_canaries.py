@@ -67,7 +67,8 @@ def test_canaries_of_users_have_a_label_for_each_record_or_are_refused() -> None
     single = {"adversarial_direction", "backdoor", "clipbkd", "model_replacement", "worst_case_initialisation"}
     assert refused == single | {"property_group", "redrawn_attribute"}
     assert made["out_of_distribution"] is not None
-    assert all(records is None or records.labels.shape == (1, 4) for records in made.values())
+    records = [records for records in made.values() if records is not None]
+    assert all(part.labels.shape == (1, 4) and part.labels.dtype == users.pool.labels.dtype for part in records)
 
 
 def test_mislabelled_labels_are_wrong_and_spread_over_all_others() -> None:
