@@ -130,12 +130,15 @@ def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
 
 
 def _label_agreement(inputs: Array, labels: Array) -> Array:
-    """Return the share of a record's nearest records that have its label, `(n, 1)`."""
+    """Return the share of a record's nearest records that have its label, and whether at most one has it, `(n, 2)`.
+
+    A few wrong labels are lost among the shares of all others.
+    """
     from sklearn.neighbors import NearestNeighbors
 
     finder = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(inputs) - 1), algorithm="brute").fit(inputs)
     shares = np.mean(labels[finder.kneighbors(return_distance=False)] == labels[:, None], axis=1)
-    return np.asarray(shares)[:, None]
+    return np.stack([shares, shares <= 1 / NEIGHBOURS], axis=1)
 
 
 def _standardise(columns: Array) -> Array:

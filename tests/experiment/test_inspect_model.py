@@ -258,6 +258,17 @@ def test_half_of_a_class_missing_on_one_side_is_found():
     assert blind.guard(x[kept], y[kept], member[kept], Seed(11)).has_bias
 
 
+def test_a_few_wrong_labels_on_one_side_are_found():
+    generator = np.random.default_rng(0)
+    centres, y = generator.normal(size=(8, 10)), generator.integers(0, 8, 1600)
+    x = 1.2 * centres[y] + generator.normal(size=(1600, 10))
+    member = generator.permutation(np.arange(1600) < 800)
+    assert not blind.guard(x, y, member, Seed(0)).has_bias
+    wrong = np.flatnonzero(member)[:40]
+    y[wrong] = (y[wrong] + 1) % 8
+    assert blind.guard(x, y, member, Seed(0)).has_bias
+
+
 def test_differences_that_no_line_separates_are_found_too():
     generator = np.random.default_rng(1)
     x = generator.normal(size=(800, 3))
