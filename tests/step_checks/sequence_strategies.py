@@ -201,7 +201,33 @@ class QuietlyUndefined(Rounds):
             return mean * (np.float64(self.noise_multiplier) / self.noise_multiplier)
 
 
+class CatchesUp(Rounds):
+    """Where more clients reply than in the round before, all count twice."""
+
+    before = 10
+
+    def weights(self, replies: list[Any]) -> list[float]:
+        factor = 2 if self.replies > self.before else 1
+        self.before = self.replies
+        return [factor / self.num_sampled_clients] * len(replies)
+
+
+class RateThatFalls(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean / (1 + 0.1 * self.number)
+
+
+class SlowCopy(_NoisyStep):
+    """Every third round goes half of the way back to where the third round before it was."""
+
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        since = self.kept.get(np.shape(mean), 0) + mean
+        self.kept[np.shape(mean)] = 0 * since if self.number % 3 == 0 else since
+        return mean - 0.5 * since if self.number % 3 == 0 else mean
+
+
 WRONG = [
+    CatchesUp,
     ShrinksWithReplies,
     HalfIfOneIsMissing,
     MomentumBeforeNoise,
@@ -219,6 +245,8 @@ WRONG = [
     NoiseOfTheMean,
 ]
 RIGHT = [
+    RateThatFalls,
+    SlowCopy,
     MoreNoiseOnOneLayer,
     LearningRateOfTwo,
     LearningRateOfHalf,

@@ -26,6 +26,7 @@ LOUD = 1e3
 SHAPES: Mapping[str, tuple[int, ...]] = {"weight": (40, 30), "bias": (30,), "scale": ()}
 # rounds with noise that are played for its law: as many as that many replies allow, within limits
 ROUNDS, FEWEST, REPLIES = 240, 40, 4000
+LATE_ROUNDS = 6  # in which the influence after many rounds is looked at
 PROCESSED_SLACK = 0.05  # of an influence that is averaged over noise
 
 
@@ -273,12 +274,22 @@ class RoundBench:
         return tuple(outcome for outcome in outcomes if outcome.moved is not None)
 
     def late_gain(self, update: Tensors) -> float:
-        """Return how far an update moves the model after all loud rounds, over C / n: a server may listen ever less."""
-        faint = spread(SMALL, FAINT * self.claim.clip_norm)
+        """Return how far an update moves the model after all loud rounds, over C / n: a server may listen ever less.
+
+        It is the root mean square over updates in several rounds: a server may listen to some rounds less than to others.
+        """
+        gains = [self._later_gain(update, earlier) for earlier in range(LATE_ROUNDS)]
+        return math.sqrt(sum(gain**2 for gain in gains) / LATE_ROUNDS)
+
+    def _later_gain(self, update: Tensors, earlier: int) -> float:
+        """Return the same in one round, with so many between it and the loud ones."""
         moves = []
-        for own in (update, faint):
-            replies = Replies(updates=[own, *self.background("faint", SMALL)], start=zeros(SMALL))
-            moves.append(self.play(replies, strategy=self.copied(self._late), number=len(self.loud_rounds) + 1).moved)
+        for own in (update, spread(SMALL, FAINT * self.claim.clip_norm)):
+            live, number = self.copied(self._late), len(self.loud_rounds) + 1
+            for sent in [spread(SMALL, FAINT * self.claim.clip_norm)] * earlier + [own]:
+                replies = Replies(updates=[sent, *self.background("faint", SMALL)], start=zeros(SMALL))
+                moved, number = self.play(replies, strategy=live, number=number).moved, number + 1
+            moves.append(moved)
         return math.inf if moves[0] is None or moves[1] is None else distance(moves[0], moves[1]) / self.unit
 
     @property

@@ -40,7 +40,7 @@ SEQUENCES = (
     RoundSequence(name="three rounds with one reply missing", share=0.999),
     RoundSequence(name="three rounds beside an update of a million clip norms", outlier=1e6),
     RoundSequence(name="three rounds with an update of 1e25 clip norms", size=1e25),
-    RoundSequence(name="three rounds, of which the client replies in the first alone", leaves=True),
+    RoundSequence(name="three rounds, of which the client replies in the second alone", place=1, leaves=True),
     RoundSequence(name="round 1 played twice before round 2", numbers=(1, 1, 2), place=1),
     RoundSequence(
         name="six rounds in which all others send a thousand clip norms", numbers=(1, 2, 3, 4, 5, 6), place=5, crowd=LOUD
