@@ -37,7 +37,12 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     poisoned = [np.repeat(part, poisons, axis=0) for part in (targets, places, values)]
     return Canaries(
         kind=kind,
-        description=f"triggers of {features} features, each on {poisons} poisoned records of {dataset.name}",
+        description=phrase(
+            "triggers of {features} features, each on {poisons} poisoned records of {data}",
+            features=features,
+            poisons=poisons,
+            data=dataset.name,
+        ),
         payload=PlantedRecords(
             records=_with_triggers(dataset.pool.take(requested), targets, places, values),
             identifiers=np.full(count, -1),

@@ -7,6 +7,7 @@ import numpy as np
 from audit.core.canaries import Canaries, CoordinateGradients, DirectionGradients, Secrets
 from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 
 _LARGEST = 4 << 30  # bytes of directions held in memory
@@ -55,7 +56,10 @@ class CandidateGradients:
         if not self.antipodal:
             return Canaries(
                 kind="candidate_gradients",
-                description=f"one of {self.candidates} crafted unit gradients, each along one parameter of its own",
+                description=phrase(
+                    "one of {candidates} crafted unit gradients, each along one parameter of its own",
+                    candidates=self.candidates,
+                ),
                 payload=CoordinateGradients(coordinates=coordinates),
                 secrets=secrets,
             )

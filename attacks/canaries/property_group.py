@@ -9,9 +9,9 @@ from attacks.canaries import _pool
 from audit.core.canaries import Canaries, PlantedRecords, Secrets
 from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 
-KINDS = ("in the lower half", "in the upper half")
 LABEL = "label"
 
 
@@ -58,7 +58,12 @@ class PropertyGroup:
         queries = np.stack([half[count * self.records :][: self.queries] for half in halves])  # behind all groups
         return Canaries(
             kind="property_group",
-            description=f"whether {self.records} records of {dataset.name} are {' or '.join(KINDS)} of the pool by {name}",
+            description=phrase(
+                "whether {records} records of {data} are in the lower half or in the upper half of the pool by {attribute}",
+                records=self.records,
+                data=dataset.name,
+                attribute=name,
+            ),
             payload=PlantedRecords(
                 records=dataset.pool.take(groups[:, :, 0].ravel()),
                 copies=self.records,

@@ -11,6 +11,7 @@ from audit.core import checks
 from audit.core.canaries import Canaries, CanaryRecords, Secrets
 from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError, DataError
+from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.stats.scoring import linear_probe
 
@@ -67,7 +68,9 @@ class RedrawnAttribute:
         prior = self._priors(dataset, rows, (columns, of_train), len(candidates), label=bool(len(classes)))
         return Canaries(
             kind="redrawn_attribute",
-            description=f"{name} of records held out of {dataset.name}, {self.prior} prior",
+            description=phrase(
+                "{attribute} of records held out of {data}, {prior} prior", attribute=name, data=dataset.name, prior=self.prior
+            ),
             payload=CanaryRecords(records=records),
             secrets=Secrets(kind="attribute", prior=prior),
         )
