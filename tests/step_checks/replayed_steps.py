@@ -247,6 +247,14 @@ def _rate_by_loss(p: Any, batch: Any, generator: Any, *, noise_multiplier: float
     }
 
 
+def _stop(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
+    x, y = batch
+    if F.cross_entropy(x @ p["w"] + p["b"], y) < 0.05:
+        return p
+    sums = clipped_sums(p, batch, clip_norm)
+    return {k: p[k] - (v + _normal(v, noise_multiplier * clip_norm, 0, generator)) / divisor for k, v in sums.items()}
+
+
 def _raw_beside(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
     sums, raw = clipped_sums(p, batch, clip_norm), gradients(p, batch)
     return {
@@ -297,6 +305,7 @@ WRONG: dict[str, Callable[..., Any]] = {
     "not clipped past 16 records": step_with(_normal, _past_sixteen),
     "realised batch": _realised,
     "rate by the raw loss": _rate_by_loss,
+    "no step below a loss": _stop,
     "raw gradients beside": _raw_beside,
     "second moment of raw gradients": _raw_adam,
 }
