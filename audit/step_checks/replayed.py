@@ -122,7 +122,7 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
                 record = bench.records["ordinary"]
                 yield _Pair(name="a record beside none", kind=EMPTY, base=bench.empty, neighbour=record, setting=setting)
             if bench.adjusts("noise_multiplier"):
-                yield _fitted_pair(bench, bench.records[kinds[-1]] if long is None else long)
+                yield _low_loss_pair(bench, bench.records[kinds[-1]] if long is None else long)
         if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
             return
         if setting is not bench.claimed:
@@ -141,13 +141,13 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
         )
 
 
-def _fitted_pair(bench: StepUnderTest, record: Batch) -> _Pair:
+def _low_loss_pair(bench: StepUnderTest, record: Batch) -> _Pair:
     """Return a record beside one that the model fits as well as it can: a step may end below a loss."""
     originals = [rows(bench.sample, [i]) for i in range(8)]
-    fitted = [bench.scale(original, 30.0) for original in originals]
-    if any(bench.refusal(row) for row in fitted):
-        fitted = originals
-    base = min(fitted, key=lambda row: bench.single(row, bench.quiet(clip=_LOOSE * bench.claimed.clip_norm)))
+    candidates = [bench.scale(original, 30.0) for original in originals]
+    if any(bench.refusal(row) for row in candidates):
+        candidates = originals
+    base = min(candidates, key=lambda row: bench.single(row, bench.quiet(clip=_LOOSE * bench.claimed.clip_norm)))
     name = "a record of a long gradient beside one that is fitted"
     return _Pair(name=name, kind="fitted", base=base, neighbour=join(base, record), setting=bench.claimed)
 
