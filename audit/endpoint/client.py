@@ -122,8 +122,9 @@ class Client:
     ) -> None:
         self.settings, self._sleep = settings, sleep
         self._lock, self._local = threading.Lock(), threading.local()
-        self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
-        self._file_keys = frozenset(self._answers)
+        self._cache_file = cache
+        self._answers, self._earlier_runs = ({}, {}) if cache is None else _read_cache(cache)
+        self._run = secrets.token_hex(4)
         self._known_kinds: set[frozenset[str]] = set()
         self._takes_newer_name, self._takes_user = False, True
         self._hold_until = 0.0
@@ -143,7 +144,7 @@ class Client:
         is_uncached = getattr(self._local, "skips_cache", False)
         with self._lock:
             if key in self._answers and not is_uncached:
-                self._local.kept = getattr(self._local, "kept", False) or key in self._file_keys
+                self._local.run = getattr(self._local, "run", None) or self._earlier_runs.get(key)
                 return self._answers[key]
         value = self._ask_anew(body, reduce) if is_uncached else self._ask(body, reduce)
         if not is_uncached:
@@ -151,16 +152,16 @@ class Client:
         return value
 
     @contextmanager
-    def observe(self, *, skips_cache: bool = False) -> Iterator[Callable[[], bool]]:
-        """A scope of one thread; its value says whether an answer in it came from the cache's file.
+    def observe(self, *, skips_cache: bool = False) -> Iterator[Callable[[], str | None]]:
+        """A scope of one thread; its value names the earlier run that an answer in it came from, in the cache's file; or None.
 
         Args:
             skips_cache: answers are neither read from the cache nor kept, and each request names another `user`, so that a
                 cache of the server's does not know it either; a server that refuses the name is asked without it.
         """
-        self._local.kept, self._local.skips_cache = False, skips_cache
+        self._local.run, self._local.skips_cache = None, skips_cache
         try:
-            yield lambda: bool(self._local.kept)
+            yield lambda: self._local.run
         finally:
             self._local.skips_cache = False
 
@@ -263,7 +264,9 @@ class Client:
         path = f"{parts.path.rstrip('/')}/{place}{'?' + parts.query if parts.query else ''}"
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self.settings.timeout)
-        headers = {"Content-Type": "application/json"} | {name: os.environ[value] for name, value in self.settings.headers}
+        headers = {"Content-Type": "application/json", "Cache-Control": "no-cache"} | {
+            name: os.environ[value] for name, value in self.settings.headers
+        }
         if self.settings.key_variable:
             headers["Authorization"] = f"Bearer {os.environ[self.settings.key_variable]}"
         largest = ROOM + ROOM_PER_TOKEN * _most_tokens(body)
@@ -327,7 +330,7 @@ class Client:
             self._answers[key] = value
             if self._cache_file is not None:
                 with self._cache_file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"key": key, "value": value}) + "\n")
+                    file.write(json.dumps({"key": key, "value": value, "run": self._run}) + "\n")
 
 
 def is_withheld(answer: Json) -> bool:
@@ -400,21 +403,22 @@ def _object(content: bytes) -> Json:
     return value
 
 
-def _read_cache(path: Path) -> dict[str, Any]:
-    """Return the answers of a cache; a last line that was cut off, as by a kill, is removed."""
+def _read_cache(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the answers of a cache, and the run of each; a last line that was cut off, as by a kill, is removed."""
     answers: dict[str, Any] = {}
+    runs: dict[str, str] = {}
     if not path.exists():
-        return answers
+        return answers, runs
     lines = path.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
-            answers[entry["key"]] = entry["value"]
+            answers[entry["key"]], runs[entry["key"]] = entry["value"], str(entry.get("run", "unknown"))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):
                 path.write_text("".join(f"{full}\n" for full in lines[:-1]), encoding="utf-8")
                 break
             raise DataError(f"{path}, line {number}: no cached answer ({error}); remove the file to ask again") from error
-    return answers
+    return answers, runs

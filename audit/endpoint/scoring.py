@@ -17,7 +17,7 @@ from audit.endpoint.canary_files import CHAT, PLAIN, TextCanary
 from audit.endpoint.client import Client, UnreachableServer, is_withheld
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import score_shuffled
-from audit.endpoint.token_scores import answer_length, ask, choice, continuation, read_number, write_continuation
+from audit.endpoint.token_scores import answer_length, choice, continuation, prompt_scorer, read_number, write_continuation
 
 # Log-probabilities of secrets out of lists of the likeliest next tokens, for servers that score no prompts.
 Json = Mapping[str, Any]
@@ -224,12 +224,8 @@ def served_scores(
 def _by_log_probabilities(client: Client, model: str, _: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by the log-probability of each secret behind what is before it."""
     capability = probe(client, model)
-
-    def score(canary: TextCanary) -> float:
-        whole = canary.opening + canary.secret
-        return ask(client, capability.way, model, whole).from_character(len(canary.opening))
-
-    return score, capability.remarks
+    ask = prompt_scorer(client, capability.way, model)
+    return lambda canary: ask(canary.opening + canary.secret).from_character(len(canary.opening)), capability.remarks
 
 
 def _by_next_tokens(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from audit.endpoint.client import Client
 
 ASKED_AGAIN, TIMES = 16, 3  # texts of each model, and how often besides the first time
 SMALL = 0.1  # by which a mean of scores may change through kernels and caches of a server, in nats or as a share
-FEWEST = 3  # texts whose answers are of two kinds if those of most others agree
+FEWEST = 3  # texts whose answers are of two kinds, or others than the cache's; one alone is a server's slip
 PERMUTATIONS = 999  # none of which may reach what was seen: one honest server in 500, and fewer if its noise is small
 TIGHT = 0.05  # of the way between two groups of answers, by which answers of one model may differ
 
@@ -69,25 +69,36 @@ def score_shuffled(
     # once more behind all others: a model that was replaced shortly before the end shows, too
     later_tasks = [part[number] for part in (middle_tasks, repeat_tasks) for number in random.permutation(len(part))]
     repeats: list[Repeat] = []
-    cached_count = 0
+    cached: dict[tuple[str, str], list[Repeat]] = {}  # by model and run
 
-    def work(task: tuple[str, int, bool]) -> tuple[Any, bool]:
+    def work(task: tuple[str, int, bool]) -> tuple[Any, str | None]:
         name, number, is_again = task
-        with client.observe(skips_cache=is_again) as is_cached:
-            return rules[name](texts[number]), is_cached()
+        with client.observe(skips_cache=is_again) as earlier_run:
+            return rules[name](texts[number]), earlier_run()
 
-    for start, tasks in ((0, first), (len(first), later_tasks)):
-        for place, (value, is_cached) in client.each(work, tasks):
+    def ask(tasks: Sequence[tuple[str, int, bool]], start: int) -> None:
+        for place, (value, run) in client.each(work, tasks):
             name, number, is_again = tasks[place]
-            if number in set(again):
-                time = -1 if is_cached else start + place
-                repeats.append(Repeat(model=name, canary=number, time=time, value=total_score(value)))
+            repeat = Repeat(model=name, canary=number, time=start + place if run is None else -1, value=total_score(value))
+            if is_again or number in set(again):
+                repeats.append(repeat)
+            if run is not None:
+                cached.setdefault((name, run), []).append(repeat)
             if not is_again:
                 values[name][number] = value
-                cached_count += is_cached
                 progress(1)
-        if start == 0:
-            _demand_two_models(list(rules), [[total_score(values[name][number]) for number in again] for name in rules])
+
+    ask(first, 0)
+    _demand_two_models(list(rules), [[total_score(values[name][number]) for number in again] for name in rules])
+    ask(later_tasks, len(first))
+    # each earlier run may have met another model, and left few answers, of which the canaries above may hold none
+    for rows in cached.values():
+        others = [row for row in rows if row.canary not in set(again)]
+        count = min(len(others), ASKED_AGAIN - (len(rows) - len(others)))
+        chosen = [others[number] for number in random.permutation(len(others))[: max(count, 0)]]
+        repeats += chosen
+        ask([(row.model, row.canary, True) for row in chosen], len(first) + len(later_tasks))
+    cached_count = sum(map(len, cached.values()))
     noise = judge_repeats(repeats)
     total = len(texts) * len(rules)
     remarks = (
@@ -127,7 +138,7 @@ def judge_repeats(repeats: Sequence[Repeat]) -> float:
             stale += [abs(cached_values[0] - float(np.mean(fresh[key]))) for _ in cached_values[:1] if fresh[key]]
         change = max(change, find_change(list(texts.values())), _find_split([*fresh.values()]))
     stale = [difference for difference in stale if difference > SMALL + 3 * noise]
-    if stale:
+    if len(stale) >= FEWEST:
         raise ObservationError(
             f"the cache holds answers of another model: of {len(stale)} canaries that were asked again, scores differ by up to "
             f"{max(stale):.3g}, and answers of this run by {noise:.2g}. Remove the file, or name another --cache"

@@ -16,7 +16,7 @@ from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, UnreachableServer
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import score_shuffled
-from audit.endpoint.token_scores import ask
+from audit.endpoint.token_scores import TokenScores, ask, prompt_scorer
 
 # pairs of what is before a text and the text, to what is known of the text's tokens
 Scorer = Callable[[Sequence[tuple[str, str]]], list["TokenValues"]]
@@ -130,15 +130,15 @@ def server_scorer(client: Client, model: str, progress: Progress) -> tuple[Score
         return True
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[TokenValues]:
-        rule = partial(_ask_text, client, way, model)
+        rule = partial(_ask_text, prompt_scorer(client, way, model))
         return score_shuffled(client, {model: rule}, pairs, progress, lambda row: row.log_probabilities.sum()).values[model]
 
     return score, fits
 
 
-def _ask_text(client: Client, way: str, model: str, pair: tuple[str, str]) -> TokenValues:
+def _ask_text(asker: Callable[[str], TokenScores], pair: tuple[str, str]) -> TokenValues:
     before, text = pair
-    scores, end, values = ask(client, way, model, before + text), 0, list[float]()
+    scores, end, values = asker(before + text), 0, list[float]()
     for token, value in zip(scores.tokens, scores.log_probabilities, strict=True):
         end += len(token)
         if end > len(before) and value is not None:

@@ -1,14 +1,15 @@
 """Log-probabilities of a prompt's own tokens, out of the answers of different servers."""
 
 import math
+import secrets
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from audit.core.errors import ObservationError
 from audit.endpoint.canary_files import CHAT, TextCanary
-from audit.endpoint.client import BrokenAnswer, Client
+from audit.endpoint.client import BrokenAnswer, Client, UnreachableServer
 
 Json = Mapping[str, Any]
 WAYS = ("echo", "prompt_logprobs")
@@ -63,6 +64,33 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
     """
     tokens, values, new_tokens = client.completion(request(way, model, prompt), lambda answer: _READERS[way](answer, prompt))
     return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), new_tokens=new_tokens)
+
+
+def prompt_scorer(client: Client, way: str, model: str) -> Callable[[str], TokenScores]:
+    """Return `ask` for prompts, some of which come again: then with other text behind, which changes no value.
+
+    A cache of the server's that looks at prompts alone does not know that text. Where it changes the prompt's tokens, or is
+    too much for the model, the prompt is asked as it is.
+    """
+    known: dict[str, TokenScores] = {}
+
+    def score(prompt: str) -> TokenScores:
+        first = known.get(prompt)
+        if first is None:
+            known[prompt] = ask(client, way, model, prompt)
+            return known[prompt]
+        count = len(first.tokens)
+        try:
+            longer = ask(client, way, model, f"{prompt}\n{secrets.token_hex(4)}")
+            if longer.tokens[:count] == first.tokens:
+                return replace(longer, tokens=first.tokens, log_probabilities=longer.log_probabilities[:count])
+        except UnreachableServer:
+            raise
+        except ObservationError:
+            pass  # what else is wrong shows in the next line
+        return ask(client, way, model, prompt)
+
+    return score
 
 
 def continuation(model: str, canary: TextCanary, tokens: int, prefix_length: int = 0, **options: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from audit.endpoint import canary_files, canary_law, scoring
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
+from audit.endpoint.sealed_scoring import Repeat, judge_repeats
 from audit.endpoint.token_scores import ask
 from audit.experiment.external.canary_scores import CoinKnowledge, examine_canaries
 from audit.experiment.external.inspection import Settings
@@ -117,10 +118,10 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
             file.write('{"key": "cut o')  # as a kill leaves it
         server.dies_after, server.answers = None, 0
         resumed = scores(client_of(server, cache, in_flight=4))
-        assert server.answers <= 5 + 60 + 48 - retained, "60 canaries, 5 probes, 48 that are asked again, less those answered"
+        assert server.answers <= 5 + 60 + 48 + 16 - retained, "probes, canaries, those asked again, 16 of the earlier run"
         server.answers = 0
         again = scoring.served_scores(client_of(server, cache), ("m", ""), CANARIES, silent)
-        assert server.answers == 53, "a finished cache asks again for 16 canaries, three times each, and probes the server"
+        assert server.answers == 69, "5 probes, 16 canaries three times each, and once until 16 of either run are asked again"
         assert any("60 of 60 (100%)" in remark for remark in again.remarks)
     np.testing.assert_array_equal(full, resumed)
     np.testing.assert_array_equal(full, again.values)
@@ -140,6 +141,31 @@ def test_a_cache_of_another_model_convicts_nobody(rule: str, tmp_path: Path) -> 
         scores(Client(ServerSettings(url=url), cache, sleep=lambda seconds: None), rule, canaries)
 
 
+def test_each_earlier_run_in_a_cache_is_asked_about(tmp_path: Path) -> None:
+    cache, asked = tmp_path / "answers.jsonl", list[str]()
+
+    def stop(steps: int) -> None:
+        if len(cache.read_text().splitlines()) > 11:
+            raise KeyboardInterrupt
+
+    with served("good", KNOWN) as server:
+        server.reshape = lambda answer, body: asked.append(body["prompt"]) or answer
+        with pytest.raises(KeyboardInterrupt):
+            scoring.served_scores(client_of(server, cache, in_flight=1), ("m", ""), CANARIES, stop)
+        earlier = {canary.text for canary in CANARIES} & set(asked)
+        asked.clear()
+        scores(client_of(server, cache))
+        assert len(earlier) > 11
+        assert all(any(prompt.startswith(text) for prompt in asked) for text in earlier)
+
+
+def test_one_slip_of_a_server_is_no_cache_of_another_model() -> None:
+    rows = [Repeat(model="m", canary=number, time=time, value=0.25) for number in range(16) for time in range(-1, 3)]
+    assert judge_repeats([replace(rows[0], value=0.5), *rows[1:]]) == 0
+    with pytest.raises(ObservationError, match="cache holds answers of another"):
+        judge_repeats([replace(row, value=0.5) if row.time < 0 and row.canary < 8 else row for row in rows])
+
+
 def test_a_cached_probe_says_nothing_of_the_server_that_answers_now(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
@@ -153,6 +179,12 @@ def test_a_cache_of_the_server_s_own_hides_no_other_model() -> None:
     answers: dict[str, Any] = {}
     with served("good", KNOWN) as server:
         server.reshape = lambda answer, body: answers.setdefault(json.dumps(body, sort_keys=True), answer)
+        scores(client_of(server))
+        server.model = TinyModel()
+        with pytest.raises(ObservationError, match="about the same canaries changed"):
+            scores(client_of(server))
+        server.model = TinyModel(KNOWN)
+        server.reshape = lambda answer, body: answers.setdefault(body["prompt"], answer)
         scores(client_of(server))
         server.model = TinyModel()
         with pytest.raises(ObservationError, match="about the same canaries changed"):
