@@ -231,8 +231,10 @@ def _by_log_probabilities(client: Client, model: str, _: Sequence[TextCanary]) -
 def _by_next_tokens(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:
     """Score by lists of likely next tokens: a request for each of a secret's tokens, and one for a chat."""
     width = widest(client, model, canaries)
-    remark = f"secrets spelled by lists of up to {width:,} likely next tokens"
-    return lambda canary: log_probability(client, model, canary, width), (remark,)
+    notes = [f"secrets spelled by lists of up to {width:,} likely next tokens"]
+    if not all(canary.secret.isascii() for canary in canaries):
+        notes.append("no list spells characters that a tokenizer splits; log_probabilities, generations and samples read them")
+    return lambda canary: log_probability(client, model, canary, width), tuple(notes)
 
 
 def _by_generations(client: Client, model: str, canaries: Sequence[TextCanary]) -> tuple[Score, tuple[str, ...]]:

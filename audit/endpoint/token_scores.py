@@ -1,6 +1,7 @@
 """Log-probabilities of a prompt's own tokens, out of the answers of different servers."""
 
 import math
+import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from audit.endpoint.client import BrokenAnswer, Client, UnreachableServer
 
 Json = Mapping[str, Any]
 WAYS = ("echo", "prompt_logprobs")
+NAMED_BYTES = re.compile(r"^bytes:( ?)(?:\\x[0-9a-f]{2})+$")  # how OpenAI's completions list a piece of a character
+END = "\0"  # behind the tokens of a prompt that nothing was written to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +152,7 @@ def _echo(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int
     tokens, values = logs.get("tokens"), logs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or len(tokens) != len(values):
         raise ObservationError("the answer's 'tokens' and 'token_logprobs' are not lists of one length")
-    return _prompt_part([str(token) for token in tokens], [read_number(value) for value in values], prompt)
+    return _prompt_part([_read_token(token) for token in tokens], [read_number(value) for value in values], prompt)
 
 
 def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
@@ -165,13 +168,14 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
             raise ObservationError(
                 f"token {number} of the prompt has {len(entries)} log-probabilities; expected that of itself"
             )
-        tokens.append(str(entries[0].get("decoded_token", "")))
+        tokens.append(_read_token(entries[0].get("decoded_token", "")))
         values.append(read_number(entries[0].get("logprob")))
-    text = "".join(tokens)
-    if not prompt.endswith(text):
+    beginnings = (max(0, len(prompt) - sum(map(len, tokens))), *range(min(64, len(prompt))))  # the first token has no entry
+    matches = ((begin, _match([*tokens, END], [*values, None], prompt[begin:])) for begin in beginnings)
+    begin, match = next(((begin, match) for begin, match in matches if match and match[2] == len(tokens)), (0, None))
+    if match is None:
         raise ObservationError("the tokens of 'prompt_logprobs' are not those of the prompt that was sent")
-    first = prompt[: len(prompt) - len(text)]
-    return ([first, *tokens], [None, *values], 0) if first else (tokens, values, 0)
+    return ([prompt[:begin], *match[0]], [None, *match[1]], 0) if begin else (match[0], match[1], 0)
 
 
 def _prompt_part(tokens: list[str], values: list[float | None], prompt: str) -> tuple[list[str], list[float | None], int]:
@@ -182,16 +186,58 @@ def _prompt_part(tokens: list[str], values: list[float | None], prompt: str) -> 
     start = (
         1 if tokens and values[0] is None and prompt.startswith("".join(tokens[1:2])) and tokens[0] not in prompt[:32] else 0
     )
-    length, stop = 0, start
-    while stop < len(tokens) and length < len(prompt):
-        length += len(tokens[stop])
-        stop += 1
-    if "".join(tokens[start:stop]) != prompt:
+    match = _match(tokens[start:], values[start:], prompt)
+    if match is None:
         raise ObservationError(
             "the answer's tokens are not those of the prompt that was sent: the server returns generated tokens only, or an "
             "altered prompt; its log-probabilities say nothing about the text"
         )
-    return tokens[start:stop], values[start:stop], len(tokens) - stop
+    return match[0], match[1], len(tokens) - start - match[2]
+
+
+def _read_token(token: Any) -> str:
+    return NAMED_BYTES.sub("\\1\ufffd", str(token))
+
+
+def _match(tokens: list[str], values: list[float | None], prompt: str) -> tuple[list[str], list[float | None], int] | None:
+    """Return a prompt's tokens, their values and how many listed ones they are, or None if they are not those of the prompt.
+
+    Characters that a tokenizer splits are listed as replacement signs, or as nothing until their last piece. Pieces side by
+    side are one token here, whose text is what the prompt has there and whose value is the sum.
+    """
+    texts: list[str] = []
+    sums: list[float | None] = []
+    place = number = 0
+    while number < len(tokens) and place < len(prompt):
+        stop = number
+        while stop < len(tokens) and ("\ufffd" in tokens[stop] or (not tokens[stop] and values[stop] is not None)):
+            stop += 1
+        after = "".join(tokens[stop : stop + 1])
+        end = place if stop == number else _end_of_pieces(prompt, place, "".join(tokens[number:stop]), after)
+        if end == place:  # whole characters, also those written with their last piece
+            end, stop = place + len(after) if prompt.startswith(after, place) else None, stop + 1
+        if end is None or stop > len(tokens):
+            return None
+        # one behind a prompt that ends in pieces is what the server wrote
+        last = stop - 1 if not after and stop - number > 1 else stop
+        parts = values[number:last]
+        texts.append(prompt[place:end])
+        sums.append(None if None in parts else sum(value for value in parts if value is not None))
+        place, number = end, last
+    return (texts, sums, number) if place == len(prompt) else None
+
+
+def _end_of_pieces(prompt: str, place: int, pieces: str, after: str) -> int | None:
+    """Return where the text of some pieces ends in a prompt: at the token after them, or with the prompt; None if nowhere."""
+    letters = [letter for letter in pieces if letter.isascii()]
+    for end in range(place, len(prompt) + 1):
+        if not letters and (end == len(prompt) or ((end > place or not pieces) and after and prompt.startswith(after, end))):
+            return end
+        if end == len(prompt) or (prompt[end].isascii() and prompt[end] not in letters[:1]):
+            return None
+        if prompt[end].isascii():
+            letters.pop(0)
+    return None
 
 
 def read_number(value: Any) -> float | None:

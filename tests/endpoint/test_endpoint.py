@@ -72,6 +72,33 @@ def test_values_that_cannot_be_believed_are_refused(mode: str, message: str) -> 
     assert "--score generations" in str(refusal.value)
 
 
+# the tokens of "é中: 12" that a server lists, with what it wrote behind them, and what they are read as
+PIECES: dict[str, tuple[list[str], list[str]]] = {
+    "signs": (["é", "\ufffd", "\ufffd", ":", " 1", "2", "\ufffd"], ["é", "中", ":", " 1", "2"]),
+    "nothing": (["", "é", "", "", ":", " 1", "2", ""], ["é", "中", ":", " 1", "2"]),
+    "the last piece": (["é", "", "中", ":", " 1", "2", "x"], ["é", "中", ":", " 1", "2"]),
+    "bytes": (["é", r"bytes:\xe4\xb8", r"bytes:\xad", ":", " 1", "2", "x"], ["é", "中", ":", " 1", "2"]),
+    "two at once": (["\ufffd", "\ufffd:", " 1", "2", "x"], ["é中:", " 1", "2"]),
+}
+
+
+@pytest.mark.parametrize(("listed", "expected"), PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("mode", ["good", "vllm"])
+def test_pieces_of_a_character_are_one_token(listed: list[str], expected: list[str], mode: str) -> None:
+    def write(answer: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        rows = listed[:-1] if mode == "vllm" else listed
+        logs = {"tokens": rows, "token_logprobs": [-1.0] * len(rows)}
+        entries = [{"1": {"logprob": -1.0, "decoded_token": token}} for token in rows]
+        return {"choices": [{"logprobs": logs, "prompt_logprobs": [None, *entries]}]}
+
+    with served() as server:
+        server.reshape = write
+        result = ask(client_of(server), "prompt_logprobs" if mode == "vllm" else "echo", "m", "é中: 12")
+    assert result.tokens == tuple(expected)
+    assert result.from_character(len("é中: ")) == -2
+    assert result.from_character(0) == 1 - len(listed), "no piece is lost, and what the server wrote does not count"
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["good", "generated_only", "no_echo", "clamped"])
 def test_generations_tell_members_on_any_server(mode: str) -> None:
