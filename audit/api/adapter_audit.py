@@ -78,6 +78,12 @@ def examine_adapter(
         after, before = trained_language.compare(
             folder, base, lambda module: secret_log_probabilities(module, encode, pieces), find_device(device)
         )
+    for values, place_read in ((after, folder), (before, base)):
+        if missing := int(np.isnan(values).sum()):
+            raise DataError(
+                f"the model of {place_read} gives {missing} of {len(values)} canaries no number: its weights hold NaN, or are "
+                "too large"
+            )
     _refuse_unchanged(after, before, folder)
     settings = settings or inspection.Settings(title="A model trained elsewhere")
     form = "the folder's chat template" if is_chat else "plain text"

@@ -76,10 +76,10 @@ def settings(folder: Path) -> dict[str, Any]:
     """
     place = folder / SETTINGS
     content = weight_files.json_object(place, _LARGEST, "as peft writes it")
-    for key in _DEMANDED:
+    for key in (*_DEMANDED, *content):
         if key not in content:
             raise DataError(f"{place} has no '{key}'; expected an adapter's settings as peft writes them")
-    for key, value in content.items():
+        value = content[key]
         if key in _EXPECTED:
             is_expected, expected = _EXPECTED[key]
             if not is_expected(value):

@@ -178,10 +178,19 @@ class LanguageModel:
             has_encoder = getattr(config, "is_encoder_decoder", False)
             if classes:
                 config.num_labels = classes
+            if type(config) not in _kind(library, classes)._model_mapping:  # its own error lists all that there are
+                form = "an encoder with a decoder" if has_encoder else f"no {purpose} of transformers"
+                raise DataError(f"model.folder {place} is a {config.model_type} model, {form}; give a {purpose}")
             _demand_weights(place, _kind(library, classes), config)
             options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": "auto"}
+            options["ignore_mismatched_sizes"] = True  # told below, by name
             module: nn.Module
             module, facts = _kind(library, classes).from_pretrained(place, config=config, output_loading_info=True, **options)
+            for name, stored, expected in sorted(facts["mismatched_keys"]):
+                raise DataError(
+                    f"model.folder {place}: '{name}' has the shape {tuple(stored)} in the .safetensors, and by config.json "
+                    f"{tuple(expected)}; they belong to different models"
+                )
             if not classes:
                 _demand_causal_weights(place, config, facts["missing_keys"], has_encoder=has_encoder)
             if not self.keeps_type:

@@ -40,7 +40,9 @@ def shapes(place: Path) -> Mapping[str, Shape]:
         with safe_open(place, framework="pt") as tensors:
             return {key: tuple(tensors.get_slice(key).get_shape()) for key in tensors.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{place} cannot be read as safetensors: {error}") from error
+        raise DataError(
+            f"{place} cannot be read as safetensors: {error}. A file cut short, or a pointer of Git LFS, is fetched again"
+        ) from error
 
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
@@ -48,6 +50,7 @@ _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thou
 _MOST_LAYERS = 1 << 12
 _FORM = "as save_pretrained writes it"
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+_FEW_BITS = ("quantization_config", "compression_config")
 # keys without which there is no model; others may be 0 (experts, shared layers) or -1 (tokens that are not there)
 _SIZES = (
     *("n_layer", "n_head", "n_embd", "n_positions", "num_hidden_layers", "num_attention_heads", "hidden_size", "num_layers"),
@@ -89,6 +92,8 @@ def config_problem(config: Mapping[str, Any]) -> str:
     for key, value in _entries(config):
         if key in _CODE and value:
             return f"'{key}' asks for code, which is never run; save the model with a class of transformers"
+        if key in _FEW_BITS and value:
+            return f"'{key}' tells of weights in few bits, which are not read; save the model dequantised, in floats"
         if key in _KERNELS and value not in _OWN_KERNELS:
             return f"'{key}' names code to fetch, which is never run; remove the key"
         if key in _SIZES and isinstance(value, int | float) and value < 1:

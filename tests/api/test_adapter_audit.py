@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 pytest.importorskip("transformers", reason="the extra llm is not installed")
 pytest.importorskip("peft", reason="the extra llm is not installed")
@@ -22,7 +23,7 @@ from audit.core.data import Vocabulary
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.text.secret_scores import secret_log_probabilities
-from audit.models import trained_language
+from audit.models import adapter_files, trained_language
 from audit.models.language import Adapter, LanguageModel
 
 LENGTH = 48
@@ -280,6 +281,7 @@ SMALL = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ff
     [
         ("BartForConditionalGeneration", {**SMALL, "d_model": 8, "encoder_layers": 1, "decoder_layers": 1}),
         ("GPT2ForTokenClassification", {"n_embd": 8, "n_layer": 1, "n_head": 2}),
+        ("T5ForConditionalGeneration", {"d_model": 8, "d_ff": 8, "num_layers": 1, "num_heads": 2}),
     ],
 )
 def test_weights_of_another_kind_of_model_are_refused_by_its_name(
@@ -288,8 +290,38 @@ def test_weights_of_another_kind_of_model_are_refused_by_its_name(
     """Read as a causal model they lack some, which would be random, or write nothing."""
     model: Any = getattr(pytest.importorskip("transformers"), kind)
     model(model.config_class(**sizes)).save_pretrained(tmp_path)
-    with pytest.raises(DataError, match=f"was saved as {kind}"):
+    with pytest.raises(DataError, match=f"was saved as {kind}|is a t5 model, an encoder with a decoder; give"):
         adapter_report(tmp_path, base=folders / "base", canaries=folders / "canaries.jsonl", tokenizer="bytes")
+
+
+def _rewrite(folder: Path, config: dict[str, Any], tensors: dict[str, torch.Tensor] | None = None) -> None:
+    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | config))
+    if tensors:
+        save_file(load_file(folder / "model.safetensors") | tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("config", "tensor", "message"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, None, "weights in few bits, which are not read; save"),
+        ({}, torch.zeros(5, 5), r"'model.norm.weight' has the shape \(5, 5\) in the .safetensors"),
+        ({}, torch.full((48,), torch.nan), "gives 48 of 48 canaries no number: its weights hold NaN"),
+    ],
+)
+def test_whole_weights_that_are_no_model_s_are_named(
+    config: dict[str, Any], tensor: torch.Tensor | None, message: str, folders: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folders / "base", tmp_path / "model")
+    _rewrite(tmp_path / "model", config, None if tensor is None else {"model.norm.weight": tensor})
+    with pytest.raises(DataError, match=message):
+        adapter_report(tmp_path / "model", base=folders / "base", canaries=folders / "canaries.jsonl", tokenizer="bytes")
+
+
+@pytest.mark.parametrize("name", ["IA3", "PROMPT_TUNING"])
+def test_an_adapter_of_another_kind_is_named_before_what_it_lacks(name: str, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"num_layers": 2, "peft_type": name, "target_modules": ["q"]}))
+    with pytest.raises(DataError, match=f"'peft_type' is {name}; expected 'LORA'"):
+        adapter_files.settings(tmp_path)
 
 
 def test_libraries_print_nothing_of_their_own(folders: Path, capfd: pytest.CaptureFixture[str]) -> None:
