@@ -69,7 +69,7 @@ def score_shuffled(
     # once more behind all others: a model that was replaced shortly before the end shows, too
     later_tasks = [part[number] for part in (middle_tasks, repeat_tasks) for number in random.permutation(len(part))]
     repeats: list[Repeat] = []
-    cached: dict[tuple[str, str], list[Repeat]] = {}  # by model and run
+    rows_by_run: dict[tuple[str, str], list[Repeat]] = {}  # by model and run
 
     def work(task: tuple[str, int, bool]) -> tuple[Any, str | None]:
         name, number, is_again = task
@@ -83,7 +83,7 @@ def score_shuffled(
             if is_again or number in set(again):
                 repeats.append(repeat)
             if run is not None:
-                cached.setdefault((name, run), []).append(repeat)
+                rows_by_run.setdefault((name, run), []).append(repeat)
             if not is_again:
                 values[name][number] = value
                 progress(1)
@@ -92,13 +92,13 @@ def score_shuffled(
     _demand_two_models(list(rules), [[total_score(values[name][number]) for number in again] for name in rules])
     ask(later_tasks, len(first))
     # each earlier run may have met another model, and left few answers, of which the canaries above may hold none
-    for rows in cached.values():
-        others = [row for row in rows if row.canary not in set(again)]
-        count = min(len(others), ASKED_AGAIN - (len(rows) - len(others)))
-        chosen = [others[number] for number in random.permutation(len(others))[: max(count, 0)]]
-        repeats += chosen
-        ask([(row.model, row.canary, True) for row in chosen], len(first) + len(later_tasks))
-    cached_count = sum(map(len, cached.values()))
+    for rows in rows_by_run.values():
+        new_rows = [row for row in rows if row.canary not in set(again)]
+        count = min(len(new_rows), ASKED_AGAIN - (len(rows) - len(new_rows)))
+        sample = [new_rows[number] for number in random.permutation(len(new_rows))[: max(count, 0)]]
+        repeats += sample
+        ask([(row.model, row.canary, True) for row in sample], len(first) + len(later_tasks))
+    cached_count = sum(map(len, rows_by_run.values()))
     noise = judge_repeats(repeats)
     total = len(texts) * len(rules)
     remarks = (

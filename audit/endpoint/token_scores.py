@@ -75,18 +75,18 @@ def prompt_scorer(client: Client, way: str, model: str) -> Callable[[str], Token
     A cache of the server's that looks at prompts alone does not know that text. Where it changes the prompt's tokens, or is
     too much for the model, the prompt is asked as it is.
     """
-    known: dict[str, TokenScores] = {}
+    first_scores: dict[str, TokenScores] = {}
 
     def score(prompt: str) -> TokenScores:
-        first = known.get(prompt)
+        first = first_scores.get(prompt)
         if first is None:
-            known[prompt] = ask(client, way, model, prompt)
-            return known[prompt]
+            first_scores[prompt] = ask(client, way, model, prompt)
+            return first_scores[prompt]
         count = len(first.tokens)
         try:
-            longer = ask(client, way, model, f"{prompt}\n{secrets.token_hex(4)}")
-            if longer.tokens[:count] == first.tokens:
-                return replace(longer, tokens=first.tokens, log_probabilities=longer.log_probabilities[:count])
+            longer_scores = ask(client, way, model, f"{prompt}\n{secrets.token_hex(4)}")
+            if longer_scores.tokens[:count] == first.tokens:
+                return replace(longer_scores, tokens=first.tokens, log_probabilities=longer_scores.log_probabilities[:count])
         except UnreachableServer:
             raise
         except ObservationError:

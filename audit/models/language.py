@@ -186,10 +186,10 @@ class LanguageModel:
             options["ignore_mismatched_sizes"] = True  # told below, by name
             module: nn.Module
             module, facts = _kind(library, classes).from_pretrained(place, config=config, output_loading_info=True, **options)
-            for name, stored, expected in sorted(facts["mismatched_keys"]):
+            for name, file_shape, config_shape in sorted(facts["mismatched_keys"]):
                 raise DataError(
-                    f"model.folder {place}: '{name}' has the shape {tuple(stored)} in the .safetensors, and by config.json "
-                    f"{tuple(expected)}; they belong to different models"
+                    f"model.folder {place}: '{name}' has the shape {tuple(file_shape)} in the .safetensors, and by config.json "
+                    f"{tuple(config_shape)}; they belong to different models"
                 )
             if not classes:
                 _demand_causal_weights(place, config, facts["missing_keys"], has_encoder=has_encoder)
