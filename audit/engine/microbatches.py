@@ -15,7 +15,6 @@ from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
-_FINE = 4  # rows of which a pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
 
 
 def planned_rows(law: Law) -> int:
@@ -57,7 +56,7 @@ class Passes:
         # on a device all steps have a first pass, so that all launch the same
         self._largest = block.counts.max(axis=1, initial=int(isinstance(block, DeviceBlock)))
         largest = int(self._largest.max(initial=0))
-        cuts = list(self._cuts(largest)) if self._planned_width is not None else [(0, _round_up(largest))]
+        cuts = list(self._cuts(largest)) if self._planned_width is not None else [(0, largest)]
         index = torch.as_tensor(block.index)
         lengths = block.lengths if isinstance(block, DeviceBlock) else torch.from_numpy(block.counts)
         self._parts = [self._part(index, lengths, start, width) for start, width in cuts]
@@ -65,9 +64,9 @@ class Passes:
 
     def _cuts(self, largest: int) -> Iterator[tuple[int, int]]:
         """First row and number of rows of each pass over a batch of `largest` records."""
-        start, equal = 0, _round_up(largest / max(1, math.ceil(largest / self._rows)))
+        start, equal = 0, math.ceil(largest / max(1, math.ceil(largest / self._rows)))
         while start < largest:
-            width = min(equal, _round_up(largest - start)) if self._planned_width is None else self._width_by_plan(start)
+            width = min(equal, largest - start) if self._planned_width is None else self._width_by_plan(start)
             yield start, width
             start += width
 
@@ -105,7 +104,3 @@ class Passes:
             return
         for (index, mask), _ in zip(self._parts, cuts, strict=False):
             yield index[within], mask[within]
-
-
-def _round_up(rows: float) -> int:
-    return math.ceil(rows / _FINE) * _FINE

@@ -8,7 +8,8 @@ from torch import nn
 
 from audit.engine.gradients.clipping import Clip, Rows
 from audit.engine.gradients.ghost_clipping import TapeGradients
-from audit.engine.layers.batched_matmul import rowwise, weighted_rows
+from audit.engine.layers import batched_matmul
+from audit.engine.layers.batched_matmul import add_outer, rowwise, weighted_rows
 
 STREAM = torch.Generator().manual_seed(3)
 
@@ -21,7 +22,9 @@ def test_weighted_rows_are_the_sum_of_products_and_do_not_depend_on_the_models_b
         assert torch.equal(weighted_rows(values[model : model + 1], factors[model : model + 1])[0], sums[model])
 
 
-def test_a_product_of_one_model_has_the_bits_of_one_among_several() -> None:
+@pytest.mark.parametrize("blas", [True, False])
+def test_a_product_of_one_model_has_the_bits_of_one_among_several(blas: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batched_matmul, "_blas_takes_vectors", lambda: blas)
     first, right = torch.randn(3, 480, 64, generator=STREAM), torch.randn(3, 128, 64, generator=STREAM)
     bias = torch.randn(3, 128, generator=STREAM)
     first.requires_grad_()
@@ -31,6 +34,10 @@ def test_a_product_of_one_model_has_the_bits_of_one_among_several() -> None:
     (gradient,) = torch.autograd.grad(together.square().sum(), first)
     (alone_gradient,) = torch.autograd.grad(alone.square().sum(), first)
     assert torch.equal(gradient[1], alone_gradient[1])
+    sums, signal = torch.zeros(3, 128, 64), together.detach()
+    add_outer(sums, signal, first.detach())
+    add_outer(alone_sums := torch.zeros(1, 128, 64), signal[1:2], first.detach()[1:2])
+    assert torch.equal(sums[1], alone_sums[0])
 
 
 class Pooled(nn.Module):

@@ -14,8 +14,10 @@ from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
+from audit.engine.layers import batched_matmul
 from audit.engine.layers.batched_matmul import add_outer, rowwise
 from audit.engine.layers.layers import MatrixLayer
+from audit.engine.layers.layers_elementwise import rms_norm
 from audit.models.build import initialise_model
 from tests.engine import cases
 
@@ -191,8 +193,12 @@ def test_no_single_example_moves_the_sum_by_more_than_the_clip_norm() -> None:
         assert (total.norm(dim=1) > 0.099).any(), name
 
 
+@pytest.mark.parametrize("blas", [True, False])
 @pytest.mark.parametrize(("rows", "width", "outputs"), [(64, 256, 128), (512, 100, 48), (16, 8, 4)])
-def test_products_by_either_kernel_agree(rows: int, width: int, outputs: int) -> None:
+def test_products_by_either_kernel_agree(
+    rows: int, width: int, outputs: int, blas: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batched_matmul, "_blas_takes_vectors", lambda: blas)
     generator = torch.Generator().manual_seed(0)
     first = torch.randn(3, rows, width, generator=generator, requires_grad=True)
     right = torch.randn(3, outputs, width, generator=generator)
@@ -207,3 +213,13 @@ def test_products_by_either_kernel_agree(rows: int, width: int, outputs: int) ->
     total = torch.ones(3, outputs * width + 16)[:, : outputs * width].view(3, outputs, width)
     add_outer(total, signal, first.detach())
     torch.testing.assert_close(total, 1 + signal.transpose(1, 2) @ first, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("shape", "eps"), [((6,), None), ((4, 6), 1e-2)])
+def test_root_mean_square_normalisation_is_torchs(shape: tuple[int, ...], eps: float | None) -> None:
+    inputs = torch.randn(3, 4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    built, expected = rms_norm(inputs, shape, eps), torch.nn.functional.rms_norm(inputs, shape, eps=eps)
+    torch.testing.assert_close(built, expected, rtol=1e-14, atol=0)
+    signal = torch.linspace(-1, 1, 72, dtype=torch.float64).view(3, 4, 6)
+    gradients = [torch.autograd.grad(output, inputs, signal)[0] for output in (built, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)

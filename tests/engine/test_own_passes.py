@@ -33,7 +33,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("rows", [16, 48, 400])
-def test_passes_of_equal_length_hold_each_record_once_and_no_more_than_three_rows_beside(rows: int) -> None:
+def test_passes_of_equal_length_hold_each_record_once_and_no_row_beside(rows: int) -> None:
     law = Law(population=400, rate=0.2)
     block = EnsembleSampler(law, (Seed(0),), np.zeros((1, 0), dtype=bool), as_gradients=False).block()
     passes = Passes(rows, None, torch.device("cpu"))
@@ -41,8 +41,8 @@ def test_passes_of_equal_length_hold_each_record_once_and_no_more_than_three_row
     for step in range(len(block.counts)):
         of_step, count = list(passes.iterate_step(step)), int(block.counts[step, 0])
         widths = [mask.shape[1] for _, mask in of_step]
-        assert sum(widths) < count + 4 and len(widths) == -(-count // rows)
-        assert all(width <= rows and width < count / len(widths) + 4 for width in widths)
+        assert sum(widths) == count and len(widths) == -(-count // rows)
+        assert all(width <= rows and width < count / len(widths) + 1 for width in widths)
         assert all(len(index) == mask.shape[1] for index, mask in of_step)
         observed = [int(n) for index, mask in of_step for n in index[mask[0]]]
         assert observed == block.index[step, 0, :count].tolist()

@@ -1,10 +1,15 @@
 """Batched matrix products of N models, by whichever kernel is faster for their size.
 
 `torch.bmm` hands a batch to the BLAS that torch was built with. For products that are large enough, one call a
-model to oneDNN is up to twice as fast on processors with wide vectors that that BLAS leaves unused (measured:
-docs/evidence/speed.md). The choice depends on sizes alone, so it is the same for every model and every run.
+model to oneDNN is up to twice as fast on processors with wide vectors that that BLAS leaves unused, and slower on all
+others (measured: docs/evidence/speed.md). The choice depends on sizes and the processor's maker alone, so it is the same for
+every model and every run on a machine.
 """
 
+import functools
+import platform
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -65,9 +70,19 @@ def weighted_rows(values: Tensor, factors: Tensor) -> Tensor:
     return torch.stack([torch.mv(block.t(), own) for block, own in zip(values, factors, strict=True)])
 
 
+@functools.cache
+def _blas_takes_vectors() -> bool:
+    """True for MKL on a processor of its own maker; on others it leaves vectors of 512 bits unused."""
+    maker = platform.processor()
+    with suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as file:
+        maker = file.read(4096)
+    return torch.backends.mkl.is_available() and "GenuineIntel" in maker
+
+
 def _loop_is_faster(like: Tensor, multiplications: int) -> bool:
     return (
         2 * multiplications >= _WORTH_A_CALL
+        and not _blas_takes_vectors()
         and like.device.type == "cpu"
         and like.dtype == torch.float32
         and torch.backends.mkldnn.is_available()

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from audit.engine.layers import attention, recurrent
 from audit.engine.layers.convolution import convolution_layer
 from audit.engine.layers.layers import LinearLayer, Tape
-from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer
+from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer, rms_norm
 from audit.engine.parameter_layout import Slot
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -69,9 +69,11 @@ def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[
         case nn.GroupNorm():
             return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)
         case nn.LayerNorm():
-            return functools.partial(F.layer_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+            shape, like = plain.normalized_shape, next(iter(values.values()))
+            ones, zeros = like.new_ones(shape), like.new_zeros(shape)  # twice as fast as without, and the same bits
+            return functools.partial(F.layer_norm, normalized_shape=list(shape), weight=ones, bias=zeros, eps=plain.eps)
         case nn.RMSNorm():
-            return functools.partial(F.rms_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+            return functools.partial(rms_norm, shape=plain.normalized_shape, eps=plain.eps)
         case nn.InstanceNorm1d() | nn.InstanceNorm2d() | nn.InstanceNorm3d():
             return functools.partial(F.instance_norm, eps=plain.eps)
         case nn.BatchNorm1d(running_mean=Tensor() as mean, running_var=Tensor() as variance):  # in evaluation mode
