@@ -209,3 +209,30 @@ def test_one_coin_gives_no_guess() -> None:
     assert guess_walk.bound(walk, 0.05) == (0.0, -1) and not guess_walk.refutes(walk, 0.0, 0.05)
     ranked = ranks.by_rank(np.zeros(1), np.array([True]))
     assert one_run_guesses.correct_guesses(ranked, np.array([0])).tolist() == [0]
+
+
+def test_sums_of_tails_decide_many_stretches_and_change_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    crossing = guess_walk.crossing
+
+    def counted(guesses: np.ndarray, limits: list[int], rate: float) -> float:
+        calls.append(rate)
+        return crossing(guesses, limits, rate)
+
+    monkeypatch.setattr(guess_walk, "crossing", counted)
+    draws, used = np.random.default_rng(5), []
+    walks = []
+    for coins in (20, 300, 4000):
+        guesses = np.unique(np.geomspace(4, coins, 6).astype(np.int64))
+        walks += [
+            Walk(guesses=guesses, correct=np.floor(guesses * share).astype(np.int64), coins=coins, delta=delta)
+            for share, delta in zip(draws.uniform(0.6, 1.0, 4), (0.0, 1e-5, 1e-3, 1e-2), strict=True)
+        ]
+    bounds = []
+    for sure in (0.0, guess_walk._SURE):
+        monkeypatch.setattr(guess_walk, "_SURE", sure)
+        calls.clear()
+        bounds.append([guess_walk.bound(walk, 0.05) for walk in walks])
+        used.append(len(calls))
+    assert bounds[0] == bounds[1] and max(bounds[0])[0] > 1
+    assert 3 * used[1] < 2 * used[0]

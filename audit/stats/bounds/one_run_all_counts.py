@@ -22,6 +22,7 @@ NEVER = 1 / 2  # smallest tails from here on are not distinguished
 ROUNDING = 1e-5  # relative, of tails of millions of steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
+_SURE = 0.99  # of a budget, which sums of tails have to keep for their rounding not to matter
 CACHE_SIZE = 1024  # binomials of one rate: searches visit the same rates for all data
 PRECISION = 1e-3  # of bounds, relative above 1
 
@@ -51,6 +52,17 @@ class Walk:
             return 1.0
         limits = [_limit(count, low, surprise) for count in self.guesses.tolist()]
         return min(1.0, crossing(self.guesses, limits, high) + NEGLIGIBLE)
+
+    def exceeds(self, budget: float, epsilon: float, up_to: float) -> bool:
+        """True if `chance` is above `budget`. Most often the sum of what each count has alone, in far less time, says that it
+        is not.
+        """
+        low, high, surprise = _rate(epsilon), _rate(up_to), self.surprise(up_to)
+        if surprise < NEVER:
+            tails = (_tail(_limit(count, low, surprise), count, high) for count in self.guesses.tolist())
+            if sum(tails) + NEGLIGIBLE <= _SURE * budget:
+                return False
+        return self.chance(epsilon, up_to) > budget
 
     def surprise(self, epsilon: float) -> float:
         """The least binomial tail of what was seen, over all counts; never above `chance`."""
@@ -113,7 +125,7 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
         return False
     escaping = walk.escape(epsilon)
     budget = significance - min(escaping, ROOM * significance)
-    if walk.surprise(last) > budget or walk.chance_at_last(epsilon, last) > budget or walk.chance(epsilon, last) > budget:
+    if walk.surprise(last) > budget or walk.chance_at_last(epsilon, last) > budget or walk.exceeds(budget, epsilon, last):
         return False
     if escaping <= ROOM * significance:
         return True
