@@ -83,10 +83,12 @@ class _RmsNorm(torch.autograd.Function):
 
 def rms_norm(inputs: Tensor, shape: tuple[int, ...], eps: float | None) -> Tensor:
     """`inputs` over the root of the mean of their squares along the last axes, which have this `shape`."""
+    normal: Tensor
     if on_device(inputs):
-        return F.rms_norm(inputs, list(shape), eps=eps)
-    axes = tuple(range(-len(shape), 0))
-    normal: Tensor = _RmsNorm.apply(inputs, axes, torch.finfo(inputs.dtype).eps if eps is None else eps)
+        normal = F.rms_norm(inputs, list(shape), eps=eps)
+    else:
+        axes = tuple(range(-len(shape), 0))
+        normal = _RmsNorm.apply(inputs, axes, torch.finfo(inputs.dtype).eps if eps is None else eps)
     return normal
 
 
