@@ -57,7 +57,6 @@ def write_config(folder: Path, options: argparse.Namespace) -> Path:
     config = {
         "version": 1,
         "name": "scale",
-        "seed": 1,
         "delta": 1e-5,
         "data": {**data, "train": options.records - options.canaries, "pool": options.canaries},
         "model": {"kind": "mlp", "hidden": [64]},
