@@ -69,7 +69,7 @@ class _RmsNorm(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:  # type: ignore[override]
         count = math.prod(inputs.shape[axis] for axis in axes)
         scale = torch.linalg.vector_norm(inputs, dim=axes, keepdim=True).square_().div_(count).add_(eps).rsqrt_()
-        normal = inputs * scale
+        normal: Tensor = inputs * scale
         ctx.axes = axes
         ctx.save_for_backward(normal, scale)
         return normal
