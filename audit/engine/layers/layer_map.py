@@ -70,8 +70,8 @@ def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[
             return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)
         case nn.LayerNorm():
             shape, like = plain.normalized_shape, next(iter(values.values()))
-            ones, zeros = like.new_ones(shape), like.new_zeros(shape)  # twice as fast as without, and the same bits
-            return functools.partial(F.layer_norm, normalized_shape=list(shape), weight=ones, bias=zeros, eps=plain.eps)
+            scale, shift = like.new_ones(shape), like.new_zeros(shape)  # twice as fast as without, and the same bits
+            return functools.partial(F.layer_norm, normalized_shape=list(shape), weight=scale, bias=shift, eps=plain.eps)
         case nn.RMSNorm():
             return functools.partial(rms_norm, shape=plain.normalized_shape, eps=plain.eps)
         case nn.InstanceNorm1d() | nn.InstanceNorm2d() | nn.InstanceNorm3d():
