@@ -42,7 +42,8 @@ def replay(
         progress: is called with the pairs done and all pairs.
 
     Guarantee: "proved" holds for these pairs and these paths if all randomness was followed; a program that keeps its claim
-    is refuted with probability at most 2e-6 (docs/theory/replay.md).
+    is refuted with probability at most 2e-6, but for a part that is fixed by the data in fewer runs than that takes, with rare
+    draws among them (docs/theory/replay.md).
 
     Names of numpy, math and random are replaced in the whole process while a replay runs: one runs at a time, and other threads
     should not draw meanwhile. Globals, attributes and modules that the program changes are put back where they can be copied;

@@ -10,13 +10,15 @@ import numpy as np
 
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, is_same, transcript_loss
-from audit.replays.part_losses import outcome_ratios
+from audit.replays.part_losses import log_outcome, outcome_ratios
 from audit.replays.recording import CHOICE, EVENT, NUMBER, SELECTION, Recording
 from audit.replays.run import Program, ProgramRun
 from audit.replays.transcripts import cut
 
 SIGNIFICANCE = 1e-6
 _STRUCTURAL_RUNS = 24  # of a part that differs although all releases are equal
+_LEAST_CHANCE = math.log(1e-9)  # of an output on one side: below it, rounding may be what differs
+_RARE_RUNS = 12  # of these, with draws far out and fair coins
 _SECONDS = 15.0
 _SPREAD = 25.0
 _WORDS = 200  # of a text, or parts of a list, that are looked at one by one
@@ -40,6 +42,9 @@ def exceeded_law(
     first, second = (run.recording for run in runs)
     if second.divergence is not None or first.gaps or second.gaps or len(first.releases) != len(second.releases):
         return None
+    if (ratio := _returned_path(program, pair, runs, claim)) > claim.epsilon * (1 + 1e-5) + 1e-7:
+        reason = f"{first.releases[0].site}: decisions that are returned in order cost epsilon {ratio:.4g}; claimed {claim}"
+        return Accusation(reason=reason, loss=ratio, method="exact law of what is returned")
     outputs, places = list[dict[int, str]](), common_places(*map(number_places, runs))
     leaving, outcomes = _leaving(runs[0], places), claim.mu is None and claim.delta == 0
     for data, reference in zip(pair, runs, strict=True):
@@ -70,6 +75,30 @@ def exceeded_law(
         loss=math.inf if loss.divergences is not None else loss.mu if claim.mu is not None else loss.epsilon(claim.delta),
         method="exact law of what is returned",
     )
+
+
+def _returned_path(program: Program, pair: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun], claim: ReplayClaim) -> float:
+    """Return the log ratio of the recorded output if it lists all decisions in order, in further runs too; 0 if that says
+    nothing."""
+    if claim.mu is not None or claim.delta or not all(map(_outcome_places, runs)):
+        return 0.0
+    for i, data in enumerate(pair * 3):
+        coins: dict[str, Any] = {"outcomes": [], "coins_for_events": True} if i > 1 else {}
+        further = program.run(data, Recording(seed=_FRESH + i, schedule=runs[0].recording.schedule, **coins))
+        if further.error is not None or not _outcome_places(further):
+            return 0.0
+    records = runs[0].recording, runs[1].recording
+    parts = cut(*records, range(len(records[0].releases)))
+    chances = ["unknown"] if isinstance(parts, str) else [log_outcome(part) for part in parts]
+    for left, right in zip(records[0].releases, records[1].releases, strict=True):
+        if left.log_probabilities is not None and right.log_probabilities is not None:
+            logs = [side - np.logaddexp.reduce(side) for side in (left.log_probabilities, right.log_probabilities)]
+            chances.append((float(logs[0][left.output]), float(logs[1][left.output])))
+    known = [chance for chance in chances if isinstance(chance, tuple)]
+    first, second = (math.fsum(chance[side] for chance in known) for side in (0, 1))
+    if len(known) < len(chances) or not max(first, second) > _LEAST_CHANCE:
+        return 0.0
+    return abs(first - second)
 
 
 def _outcome_places(run: ProgramRun) -> tuple[str, ...]:
@@ -140,8 +169,8 @@ def certain_difference(
     program: Program, pair: tuple[Any, Any], comparison: ReplayComparison, claim: ReplayClaim
 ) -> Accusation | None:
     """Look for a part of what leaves that is the same in all runs on the data, and another in all runs on the neighbour."""
-    # at the claim's epsilon and delta, so many runs in which a part is fixed on both sides are no coincidence
-    enough_runs = claim.needed_runs(SIGNIFICANCE)
+    # so many runs in which a part is fixed on both sides are no coincidence under the claim; the first names it
+    enough_runs = claim.needed_runs(SIGNIFICANCE) + 1
     start, count = time.process_time(), 0
     constant: tuple[dict[str, Any], dict[str, Any]] | None = None
     while count < enough_runs:
@@ -160,16 +189,32 @@ def certain_difference(
             return None
         if time.process_time() - start > _SECONDS:
             break
-    paths = _different(constant) if constant else []
-    # what a replay showed to differ with all releases equal is known from the program, not from a count: few runs suffice
-    structural = bool(set(paths) & set(comparison.differences)) and count >= _STRUCTURAL_RUNS and not comparison.gaps
-    structural = structural and program.is_followed(pair[0])
-    if not paths or (count < enough_runs and not structural):
+    # what a replay showed to differ with all releases equal needs fewer runs, if rare draws leave it as it is
+    if constant is not None and count < enough_runs:
+        constant = _after_rare_draws(program, pair, constant) if count >= _STRUCTURAL_RUNS and not comparison.gaps else None
+        paths = [path for path in _different(constant) if path in comparison.differences] if constant else []
+    if not constant or not paths or (count < enough_runs and not program.is_followed(pair[0])):
         return None
-    sides = [_short(table.get(paths[0], "absent")) for table in constant or ()]
+    sides = [_short(table.get(paths[0], "absent")) for table in constant]
     place = paths[0].removeprefix("written").strip("[]'") or paths[0]
     reason = f"{place} is {sides[0]} in every run on the data and {sides[1]} in every run on the neighbour"
     return Accusation(reason=f"{reason}{_cause(comparison)}", loss=math.inf, method=f"{count} runs on each side")
+
+
+def _after_rare_draws(
+    program: Program, pair: tuple[Any, Any], constant: tuple[dict[str, Any], dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Return what is still the same on each side after draws far out and fair coins, None if a run raises.
+
+    Too few runs for the claim say nothing of a response that is seldom turned round.
+    """
+    rare: list[dict[str, Any]] = [{"outcomes": [], "coins_for_events": True, "spread": _SPREAD}] * _RARE_RUNS
+    for i, terms in enumerate([*rare, {"lean": 0}, {"lean": -1}]):
+        runs = [program.run(data, Recording(seed=_FRESH - 1 - i, **terms)) for data in pair]
+        if any(run.error is not None for run in runs):
+            return None
+        constant = _common(constant[0], _table(runs[0])), _common(constant[1], _table(runs[1]))
+    return constant
 
 
 def _cause(comparison: ReplayComparison) -> str:

@@ -13,12 +13,11 @@ from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences
 from audit.replays.decisions import decided_loss, enumerated_loss
 from audit.replays.impossible import impossible_outputs
-from audit.replays.paths import OutcomeLedger, between_thresholds, far_paths, near_decisions
+from audit.replays.paths import SLOW, OutcomeLedger, between_thresholds, far_paths, near_decisions
 from audit.replays.recording import CHOICE, EVENT, Recording, Schedule
 from audit.replays.run import Program
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
-_SLOW = 0.3  # seconds of a run from which one path of each pair has to do
 _LARGEST = 500.0  # epsilon with an exponential
 _HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
 
@@ -113,7 +112,7 @@ def _replays(
 ) -> Iterator[Attempt]:
     """Yield replays of a pair on several paths, as long as they pass."""
     first: list[Attempt] = []
-    for seed in SEEDS if program.seconds <= _SLOW else SEEDS[:1]:
+    for seed in SEEDS if program.seconds <= SLOW else SEEDS[:1]:
         sides = pair if seed == SEEDS[0] else pair[::-1]
         first.append(replay(program, sides, program.record(sides[0], seed, schedule)))
         yield first[-1]
@@ -121,7 +120,7 @@ def _replays(
         yield from near_decisions(program, earlier[0], first)
     yield from between_thresholds(program, first[0])
     inside = [entry for entry in first[0].recording.releases if not entry.at_return]  # without one, no draw decides a path
-    if program.seconds <= _SLOW and inside and len(first[0].recording.releases) > 1:
+    if program.seconds <= SLOW and inside and len(first[0].recording.releases) > 1:
         yield from far_paths(program, pair, first[0], claim)
 
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from audit.replays.attempts import Attempt, replay
 from audit.replays.claims import ReplayClaim
+from audit.replays.gaussian_loss import stack_rows
 from audit.replays.ranges import ends, other_chances, value_beyond
-from audit.replays.recording import CHOICE, EVENT, NUMBER, Array, NoiseRows, Recording, ReleaseEntry, Schedule
+from audit.replays.recording import CHOICE, EVENT, NUMBER, SELECTION, Array, NoiseRows, Recording, ReleaseEntry, Schedule
 from audit.replays.run import Program
 
+SLOW = 0.3  # seconds of a run from which one path of each pair has to do
 _MOST_PATHS = 3  # near decisions, of a pair
 _PATHS = 8  # of a program that compares; half as many of one that releases several numbers
 _LONGEST = 24  # comparisons that are turned on a path, one after the other, so that it goes on
@@ -24,6 +26,8 @@ _MOST_NUMBERS = 8  # in the code, at which numbers are released
 _AROUND = ((0, -1), (0, 0), (0, 1), (1, 1), (-1, -1))  # steps from them and sides: just beyond them, before and after rounding
 _MOST_INTERVALS = 24  # between numbers at which comparisons flip
 _MOST_ROWS = 64  # released at once, that are moved together
+_MOST_ORDERED = 12  # comparisons, or numbers, of one line that are turned or put in another order
+_FURTHER, _SLOW_FURTHER = 60, 8  # of such paths, of a program
 _LEANS = 6  # numbers in the code that all choices take as their outcome
 Runs = tuple[Recording, Recording]
 Key = tuple[tuple[str, int], Any]  # line and instruction, and an outcome
@@ -197,6 +201,36 @@ def _flip(recording: Recording, place: int, row: int) -> dict[str, Any] | None:
     return None if value is None else _path_to(recording, place, draws={draw: value})
 
 
+def _select(recording: Recording, rows: NoiseRows, place: int, option: int) -> dict[str, Any] | None:
+    """Return what makes another row the largest, by its own draw or by those of all that are above it; None if it cannot."""
+    values, uses = recording.evaluate(rows), np.bincount(rows.index[rows.weight != 0], minlength=len(recording.laws))
+
+    def beyond(row: int, number: float, side: int) -> dict[int, float] | None:
+        alone = [j for j in range(rows.index.shape[1]) if rows.weight[row, j] != 0 and uses[rows.index[row, j]] == 1]
+        if not alone:
+            return None
+        draw, weight = int(rows.index[row, alone[0]]), float(rows.weight[row, alone[0]])
+        threshold = recording.draws[draw] + (number - values[row]) / weight
+        value = value_beyond(recording.laws[draw], float(threshold), side if weight > 0 else -side)
+        return None if value is None else {draw: value}
+
+    top = float(np.delete(values, option).max())
+    raised = beyond(option, top + 1.0, 1) or beyond(option, top, 1)  # rounded, too
+    if raised is not None:
+        return _path_to(recording, place, raised)
+    lowered = [beyond(row, float(values[option]), -1) for row in np.flatnonzero(values >= values[option]) if row != option]
+    draws = {draw: value for each in lowered if each is not None for draw, value in each.items()}
+    return _path_to(recording, place, draws) if draws and None not in lowered else None
+
+
+def _selection_chances(recording: Recording, rows: NoiseRows, first: int) -> Array:
+    """Return for each row at most the probability that it is above one of them."""
+    base = rows.take(np.full(len(rows.value), first))
+    index, weight = np.hstack([rows.index, base.index]), np.hstack([rows.weight, -base.weight])
+    above = NoiseRows(value=rows.value - base.value, index=index, weight=weight)
+    return other_chances(recording.laws, above, np.zeros(len(rows.value)))
+
+
 def _path_to(
     recording: Recording, place: int = 0, draws: dict[int, float] | None = None, outcomes: list[int] | None = None
 ) -> dict[str, Any]:
@@ -208,7 +242,10 @@ def _path_to(
 
 
 def _chances(recording: Recording, entry: ReleaseEntry) -> Array:
-    """Return the probability of each option of a choice, and of a comparison at most that of the other outcome of each row."""
+    """Return the probability of each option of a choice, of each row of a selection at most, and of the other outcome of each
+    comparison at most."""
+    if entry.kind == SELECTION:
+        return _selection_chances(recording, entry.rows, int(entry.output))
     if entry.log_probabilities is not None:
         return np.asarray(np.exp(entry.log_probabilities - np.logaddexp.reduce(entry.log_probabilities)))
     return other_chances(recording.laws, entry.rows, np.ravel(entry.output))
@@ -225,6 +262,8 @@ class OutcomeLedger:
     def __init__(self, constants: list[Any]) -> None:
         self.open_outcomes, self.rare_outcomes = dict[Key, dict[str, Any]](), dict[Key, dict[str, Any]]()
         self._visits = set[Key]()
+        self._turns, self._further_count = 0, 0
+        self._further = dict[Key, dict[str, Any]]()  # paths that are tried, and not needed for a proof
         # of the pair that is replayed now: what was taken, which rare outcomes are not private, how likely these are on a path
         self._own_visits, self._leaks, self._masses = set[Key](), set[Key](), list[dict[Key, float]]()
         self._options_of_lines: set[tuple[str, bytes]] = set()
@@ -247,16 +286,26 @@ class OutcomeLedger:
         late = program.record(base.sides[0], seed, Schedule.LATE).recording
         for recording in dict.fromkeys((late, *(run.recording for run in base.runs))):
             self._note(recording, claim, is_copy=recording is base.runs[1].recording)
-        end, count = time.process_time() + (seconds or 0.0), 0
+        end, count, is_slow = time.process_time() + (seconds or 0.0), 0, program.seconds > SLOW
         first = base.recording
         decides = first.drawn_seeds or "uniform" in first.laws or any(not entry.at_return for entry in first.releases)
-        for lean in self._leans if decides and seconds is None else ():
+        leans = self._leans if decides and seconds is None else []
+        if is_slow:  # each on some pairs, in turn
+            self._turns += 1
+            leans = leans[self._turns // 2 % len(leans) :][:1] if leans and self._turns % 2 else []
+        for lean in leans:
             yield self._run(program, base, claim, {"lean": lean, "tail": claim.delta})
         while self.open_outcomes and (count < _FEW_RUNS if seconds is None else time.process_time() < end):
             key, terms = next(iter(self.open_outcomes.items()))
             self._take(key)
             yield self._run(program, base, claim, terms)
             count += 1
+        while self._further and seconds is None and self._further_count < (_SLOW_FURTHER if is_slow else _FURTHER):
+            key, terms = next(iter(self._further.items()))
+            self._visits.add(key)
+            del self._further[key]
+            self._further_count += 1
+            yield self._run(program, base, claim, terms)
         # rare outcomes may break the claim as long as delta pays for them: those that do are counted, not reported
         for key in list(self.rare_outcomes)[: _FEW_RUNS if seconds is None else 0]:
             if not self._run(program, base, claim, self.rare_outcomes.pop(key), notes=False).passes(claim):
@@ -275,18 +324,21 @@ class OutcomeLedger:
         for place, entry in enumerate(recording.releases):
             site = entry.site, entry.offset
             is_choice = entry.kind == CHOICE and entry.log_probabilities is not None
-            # at delta 0 no outcome is rare enough to be left out, so no chance is needed
-            chances = _chances(recording, entry) if claim.delta and (is_choice or entry.kind == EVENT) else None
             if entry.kind == NUMBER and not entry.at_return and not is_copy:
                 new |= self._targets(recording, place)
-            if entry.kind != EVENT and not is_choice:
+            if entry.kind not in (EVENT, SELECTION) and not is_choice:
                 continue
+            # at delta 0 no outcome is rare enough to be left out, so no chance is needed
+            chances = _chances(recording, entry) if claim.delta else None
             outputs = np.ravel(entry.output).astype(int).tolist()
             for output in outputs:
                 self._take((site, output))
-            options = [1 - output for output in outputs] if entry.kind == EVENT else self._options(entry, chances)
+            if entry.kind == SELECTION:
+                options = [option for option in range(len(entry.rows.value)) if option != outputs[0]]
+            else:
+                options = [1 - output for output in outputs] if entry.kind == EVENT else self._options(entry, chances)
             for i, option in enumerate(options):
-                chance, key = 1.0 if chances is None else float(chances[option if is_choice else i]), (site, option)
+                chance, key = 1.0 if chances is None else float(chances[i if entry.kind == EVENT else option]), (site, option)
                 if chance <= claim.delta:
                     masses[key] = masses.get(key, 0.0) + chance
                 group = rare if chance <= claim.delta else new
@@ -294,11 +346,45 @@ class OutcomeLedger:
                 if is_copy or key in group or key in visits or key in self.open_outcomes:
                     continue
                 path = [*_outcomes(recording, place), option]
-                terms = _path_to(recording, outcomes=path) if is_choice else _flip(recording, place, i)
+                if is_choice:
+                    terms: dict[str, Any] | None = _path_to(recording, outcomes=path)
+                else:
+                    terms = _flip(recording, place, i) if entry.kind == EVENT else _select(recording, entry.rows, place, option)
                 group |= {} if terms is None else {key: terms}
+        if not is_copy:
+            self._further |= {
+                key: terms for key, terms in self._further_paths(recording, claim.delta) if key not in self._visits
+            }
         self._masses += [masses] if masses else []
         self.open_outcomes = new | self.open_outcomes  # what has just been reached comes first
         self.rare_outcomes = {k: v for k, v in (rare | self.rare_outcomes).items() if k not in self.open_outcomes}
+
+    def _further_paths(self, recording: Recording, delta: float) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """Yield paths on which a later comparison of a line comes out otherwise, or numbers of a line have another order."""
+        lines: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+        for place, entry in enumerate(recording.releases):
+            members = lines.setdefault((entry.kind, entry.site, entry.offset), [])
+            if entry.kind in (EVENT, NUMBER) and not entry.at_return and len(members) < _MOST_ORDERED:
+                members += [(place, row) for row in range(len(entry.rows.value))][: _MOST_ORDERED - len(members)]
+        for (kind, *line), members in lines.items():
+            site = str(line[0]), int(line[1])
+            entries = [recording.releases[place] for place, _ in members]
+            for i, (place, row) in enumerate(members[1:] if kind == EVENT else (), 1):
+                key = site, ("again", i)
+                if key not in self._visits and (not delta or _chances(recording, entries[i])[row] > delta):
+                    terms = _flip(recording, place, row)
+                    yield from [] if terms is None else [(key, terms)]
+            if kind != NUMBER or len(members) < 2:
+                continue
+            rows = stack_rows([entry.rows.take([row]) for entry, (_, row) in zip(entries, members, strict=True)])
+            for sign in (1.0, -1.0):
+                signed = replace(rows, value=sign * rows.value, weight=sign * rows.weight)
+                first = int(np.argmax(recording.evaluate(signed)))
+                chances = _selection_chances(recording, signed, first) if delta else np.ones(len(members))
+                for i in np.flatnonzero(chances > delta).tolist():
+                    key = site, ("largest" if sign > 0 else "smallest", i)
+                    terms = None if i == first or key in self._visits else _select(recording, signed, members[-1][0], i)
+                    yield from [] if terms is None else [(key, terms)]
 
     def _options(self, entry: ReleaseEntry, chances: Array | None) -> list[int]:
         """Return the options of a choice, the likely ones first; of a place of a random order, these and both ends.

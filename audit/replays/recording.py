@@ -185,7 +185,7 @@ class Recording:
         if kind in (EVENT, CHOICE) and self.outcomes is not None:
             size = int(np.size(output))
             prefix, self.outcomes = self.outcomes[:size], self.outcomes[size:]
-            rest = self.coins_for_events.random(size) < 0.5 if self.coins_for_events and kind == EVENT else np.ravel(output)
+            rest = self._fair_coins(size, terms.get("log_probabilities")) if self.coins_for_events else np.ravel(output)
             output = np.array([*prefix, *rest[len(prefix) :]]).reshape(np.shape(output))
             output = output.astype(bool) if kind == EVENT else int(output)
         elif kind == CHOICE and self._leans():
@@ -198,6 +198,11 @@ class Recording:
                 entry = replace(entry, output=np.copy(first) if isinstance(output, np.ndarray) else first)
         self.releases.append(entry)
         return entry.output
+
+    def _fair_coins(self, size: int, logs: Array | None) -> Any:
+        """Return outcomes of comparisons, or one of the options of a choice, with equal chances."""
+        coins = self.coins_for_events or self.entropy
+        return coins.random(size) < 0.5 if logs is None else coins.choice(np.flatnonzero(np.isfinite(logs)), size)
 
     def _lean(self, output: int, logs: Array) -> int:
         options, lean = np.flatnonzero(np.isfinite(logs)), self.lean or 0

@@ -102,16 +102,16 @@ def loss(program: Program, pair: tuple[Any, Any], seed: int) -> float:
 
 def _part_loss(part: TranscriptPart) -> float:
     if set(part.kinds) == {NUMBER}:
-        first, second = (_log_density(part, *side) for side in part.sides)
-        return math.inf if second == -math.inf else first - second
+        (first, rank), (second, other_rank) = (_log_density(part, *side) for side in part.sides)
+        return math.inf if second == -math.inf or other_rank > rank else first - second
     logs = log_outcome(part)
     if logs is None:
         raise ConfigError(f"the joint law of what {part.sites[0]} releases is not known")
     return logs[0] - logs[1]
 
 
-def _log_density(part: TranscriptPart, value: Array, weights: Array) -> float:
-    """Return the log density of the outputs on the range of A, up to a constant of its rank and laws."""
+def _log_density(part: TranscriptPart, value: Array, weights: Array) -> tuple[float, int]:
+    """Return the log density of the outputs on the range of A, up to a constant of its rank and laws, and the rank."""
     basis, sizes, right = np.linalg.svd(weights, full_matrices=False)
     rank = int(np.sum(sizes > _ROUNDING * max(sizes.max(initial=0.0), 1e-300)))
     laws, gap = set(part.laws), part.outputs - value
@@ -121,11 +121,11 @@ def _log_density(part: TranscriptPart, value: Array, weights: Array) -> float:
     if np.abs(weights @ draws - gap).max(initial=0.0) > 1e3 * _ROUNDING * max(
         1.0, float(np.abs(part.outputs).max(initial=0.0))
     ):
-        return -math.inf
+        return -math.inf, rank
     volume = float(np.log(sizes[:rank]).sum())
     if laws <= {"normal"}:
-        return -float(draws @ draws) / 2 - volume
-    return math.fsum(_log_law(law, draw) for law, draw in zip(part.laws, draws.tolist(), strict=True)) - volume
+        return -float(draws @ draws) / 2 - volume, rank
+    return math.fsum(_log_law(law, draw) for law, draw in zip(part.laws, draws.tolist(), strict=True)) - volume, rank
 
 
 def _is_known(law: str) -> bool:

@@ -42,8 +42,8 @@ def shift_loss(weights: Array, rates: Array, movement: Array) -> tuple[float, bo
     """Return the least `sum rates |c|` with `A c = d`, an upper bound on the log ratio of densities, and whether it is their
     supremum.
 
-    Draws with an infinite rate may not be moved. The bound is the supremum if A has independent columns, since c is unique
-    then, and for a single row, with the tail of its slowest draw.
+    Draws with an infinite rate may not be moved. If there are none, the bound is the supremum: by duality it is `u d` with
+    `|A' u| <= rates`, and so much the tail of `u (v + A z)` gives, which falls as its slowest draw does.
 
     >>> shift_loss(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
     (0.5, True)
@@ -61,7 +61,7 @@ def shift_loss(weights: Array, rates: Array, movement: Array) -> tuple[float, bo
         np.tile(rates[movable], 2), A_eq=np.hstack([columns, -columns]) / scale[:, None], b_eq=movement / scale, method="highs"
     )
     bound = float(answer.fun) if answer.status == 0 else float(np.dot(rates[movable], np.abs(shift)))
-    return bound, len(columns) == 1 and bool(movable.all())
+    return bound, answer.status == 0 and bool(movable.all())
 
 
 def covariance_divergence(movement: Array, first: Array, second: Array) -> Array:

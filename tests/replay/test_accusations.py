@@ -16,6 +16,7 @@ import pytest
 from pyarrow import compute
 
 import audit
+from audit.replays import accusations
 from audit.replays.check import ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
 from audit.replays.losses import Loss
@@ -157,3 +158,49 @@ def test_what_may_seldom_be_otherwise_by_randomness_that_is_not_followed_refutes
     result = check_pair(Program(program), FEW, ReplayClaim(epsilon=23.0))
     assert result.verdict is ReplayVerdict.NOT_FOLLOWED
     assert not Program(program).is_followed(FEW[0]) and Program(uniform).is_followed(FEW[0])
+
+
+def test_a_response_that_is_seldom_turned_round_is_not_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim of 16 needs more runs than a slow program has time for: fewer show nothing."""
+    monkeypatch.setattr(accusations, "_SECONDS", 0.5)
+
+    def response(data: Any, rng: Any) -> Any:
+        turned = rng.random() > 1 / (1 + np.exp(-16.0))
+        return int(data[0]) ^ int(turned), len(data) + rng.laplace(0, 1)
+
+    def raw_beside_a_response(data: Any, rng: Any) -> Any:
+        return (*response(data, rng), int(data[0]))
+
+    pair = [(np.array([1]), np.array([0]))]
+    verdicts = [audit.replay(f, pair, epsilon=17.0, sampling_seconds=0).verdict for f in (response, raw_beside_a_response)]
+    assert verdicts == [ReplayVerdict.BOUND, ReplayVerdict.REFUTED]
+
+
+def _sparse_vector(query_scale: float) -> Any:
+    def program(data: Any, rng: Any) -> list[int]:
+        threshold, out = 2 + rng.laplace(0, 4.0), list[int]()
+        for level in (9, 7, 5, 4, 3, 2, 1):
+            out.append(int(sum(x > level for x in data) + rng.laplace(0, query_scale) >= threshold))
+            if sum(out) == 3:
+                break
+        return out
+
+    return program
+
+
+def _strategy(scale: float) -> Any:
+    matrix = np.vstack([np.tril(np.ones((4, 4))), np.eye(4)])
+    return lambda data, rng: np.linalg.pinv(matrix) @ (matrix @ np.bincount(data, minlength=4)[:4] + rng.laplace(0, scale, 8))
+
+
+@pytest.mark.parametrize(
+    ("program", "pair", "epsilon"),
+    [
+        (_sparse_vector, (np.array([8, 5.5, 2.4, 3.3, 3.2, 3.9, 7.9]), np.array([8, 5.5, 2.4, 3.3, 3.2, 3.9])), 0.4),
+        (_strategy, (np.array([3, 1, 2, 3, 1, 3, 0, 2]), np.array([3, 1, 2, 3, 1, 3, 0])), 1.0),
+    ],
+)
+def test_returned_decisions_and_mixed_noise_have_an_exact_law(program: Any, pair: Any, epsilon: float) -> None:
+    small, enough = (1.0, 24.0) if program is _sparse_vector else (5**0.5, 5.0)
+    verdicts = [audit.replay(program(s), [pair], epsilon=epsilon, sampling_seconds=0).verdict for s in (small, enough)]
+    assert verdicts[0] is ReplayVerdict.REFUTED and verdicts[1] is not ReplayVerdict.REFUTED

@@ -21,9 +21,11 @@ import torch
 from scipy import stats
 
 import audit
-from audit.replays import decisions, ranges
+from audit.core.adjacency import Adjacency
+from audit.replays import check, decisions, paths, ranges
 from audit.replays.check import ReplayVerdict
 from audit.replays.claims import ReplayClaim
+from audit.replays.neighbours import make_pairs
 from audit.replays.recording import NoiseRows
 from audit.replays.run import Program
 from tests.replay.corpus import clip
@@ -198,7 +200,17 @@ def _seed_that_decides(d: Any, rng: Any) -> tuple[float, int]:
     return _of_a_seed(seed, d), len(d) if seed < 100 else 0
 
 
+def _raw_if_the_third_wins(place: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda d, r: len(d) if place(np.array([20.0, 0, 0]) + r.laplace(0, 2, 3)) == 2 else 0
+
+
 WRONG: dict[str, Callable[[Any, Any], Any]] = {
+    "the rarest place of the largest": _raw_if_the_third_wins(np.argmax),
+    "the rarest order": _raw_if_the_third_wins(lambda y: np.argsort(-y)[0]),
+    "the rarest of plain comparisons": _raw_if_the_third_wins(lambda y: max(range(3), key=lambda i: y[i])),
+    "the rarest of plain numbers": _raw_if_the_third_wins(lambda y: (numbers := y.tolist()).index(max(numbers))),
+    "the rarest of rounded numbers": _raw_if_the_third_wins(lambda y: np.argmax(np.round(y))),
+    "a raw count in the third turn": lambda d, r: [len(d) if r.laplace() > 20 and i == 2 else 0 for i in range(4)],
     "half the noise from a hundred records on": lambda d, r: clip(d).sum() + r.laplace(0, 10 if len(d) < 100 else 5),
     "one value counts a thousand": lambda d, r: _noisy(d, r, clip(d).sum() + 1000 * np.any(clip(d) == 7.25)),
     "twice the sum for many high records": lambda d, r: _noisy(d, r, clip(d).sum() * (1 if np.sum(clip(d) > 8) < 3 else 2)),
@@ -443,3 +455,22 @@ def test_a_hundred_responses_are_followed_wherever_the_record_is(rare: float, is
     bound = decisions.decided_loss(Program(lambda d, r: _responses(rare, d, r)), (data, other), claim)
     assert (bound is not None and bound <= claim.epsilon + 1e-9) is is_proved
     assert time.process_time() - start < 12
+
+
+def test_a_slow_program_runs_about_three_times_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, run = [0], Program._run
+
+    def counted(program: Program, *args: Any) -> Any:
+        count[0] += 1
+        return run(program, *args)
+
+    def two_clips(d: Any, rng: Any) -> Any:
+        high = 2.0 if np.sum(clip(d) > 1) + rng.laplace(0, 4) > 2 else 1.0
+        return clip(d, 0, high).sum() + rng.laplace(0, 4 * high)
+
+    monkeypatch.setattr(Program, "_run", counted)
+    for module in (check, paths):
+        monkeypatch.setattr(module, "SLOW", -1.0)
+    pairs = [pair[1:] for pair in make_pairs(DATA["numbers"][0], Adjacency.ADD_REMOVE)]
+    assert audit.replay(two_clips, pairs, epsilon=1.0).verdict is ReplayVerdict.PROVED
+    assert count[0] < 3 * len(pairs)

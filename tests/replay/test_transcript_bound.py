@@ -88,3 +88,12 @@ def test_recorded_losses_are_not_run_again(tmp_path: Path) -> None:
 def test_noise_of_an_unknown_density_is_refused() -> None:
     with pytest.raises(ConfigError, match="transcript"):
         bound_epsilon(Program(lambda d, rng: len(d) + rng.standard_t(3)), PAIR, runs=5, delta=0.1)
+
+
+def test_outputs_on_a_line_are_never_given_by_a_neighbour_with_more_noise() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        z = rng.normal(size=2)
+        return [z[0], z[0] + (len(data) - 3) * z[1]]
+
+    assert transcript_bound.loss(Program(program), PAIR, 1) == math.inf
+    assert transcript_bound.loss(Program(program), PAIR[::-1], 1) == math.inf
