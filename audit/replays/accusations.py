@@ -89,12 +89,12 @@ def _returned_path(program: Program, pair: tuple[Any, Any], runs: tuple[ProgramR
             return 0.0
     records = runs[0].recording, runs[1].recording
     parts = cut(*records, range(len(records[0].releases)))
-    chances = ["unknown"] if isinstance(parts, str) else [log_outcome(part) for part in parts]
+    chances: list[tuple[float, float] | None] = [None] if isinstance(parts, str) else [log_outcome(part) for part in parts]
     for left, right in zip(records[0].releases, records[1].releases, strict=True):
         if left.log_probabilities is not None and right.log_probabilities is not None:
             logs = [side - np.logaddexp.reduce(side) for side in (left.log_probabilities, right.log_probabilities)]
             chances.append((float(logs[0][left.output]), float(logs[1][left.output])))
-    known = [chance for chance in chances if isinstance(chance, tuple)]
+    known = [chance for chance in chances if chance is not None]
     first, second = (math.fsum(chance[side] for chance in known) for side in (0, 1))
     if len(known) < len(chances) or not max(first, second) > _LEAST_CHANCE:
         return 0.0

@@ -218,7 +218,9 @@ def _select(recording: Recording, rows: NoiseRows, place: int, option: int) -> d
     raised = beyond(option, top + 1.0, 1) or beyond(option, top, 1)  # rounded, too
     if raised is not None:
         return _path_to(recording, place, raised)
-    lowered = [beyond(row, float(values[option]), -1) for row in np.flatnonzero(values >= values[option]) if row != option]
+    lowered = [
+        beyond(row, float(values[option]), -1) for row in np.flatnonzero(values >= values[option]).tolist() if row != option
+    ]
     draws = {draw: value for each in lowered if each is not None for draw, value in each.items()}
     return _path_to(recording, place, draws) if draws and None not in lowered else None
 
@@ -366,8 +368,8 @@ class OutcomeLedger:
             members = lines.setdefault((entry.kind, entry.site, entry.offset), [])
             if entry.kind in (EVENT, NUMBER) and not entry.at_return and len(members) < _MOST_ORDERED:
                 members += [(place, row) for row in range(len(entry.rows.value))][: _MOST_ORDERED - len(members)]
-        for (kind, *line), members in lines.items():
-            site = str(line[0]), int(line[1])
+        for (kind, line, offset), members in lines.items():
+            site = line, offset
             entries = [recording.releases[place] for place, _ in members]
             for i, (place, row) in enumerate(members[1:] if kind == EVENT else (), 1):
                 key = site, ("again", i)
