@@ -94,9 +94,9 @@ def _returned_path(program: Program, pair: tuple[Any, Any], runs: tuple[ProgramR
         if left.log_probabilities is not None and right.log_probabilities is not None:
             logs = [side - np.logaddexp.reduce(side) for side in (left.log_probabilities, right.log_probabilities)]
             chances.append((float(logs[0][left.output]), float(logs[1][left.output])))
-    known = [chance for chance in chances if chance is not None]
-    first, second = (math.fsum(chance[side] for chance in known) for side in (0, 1))
-    if len(known) < len(chances) or not max(first, second) > _LEAST_CHANCE:
+    pairs_of_logs = [chance for chance in chances if chance is not None]
+    first, second = (math.fsum(chance[side] for chance in pairs_of_logs) for side in (0, 1))
+    if len(pairs_of_logs) < len(chances) or not max(first, second) > _LEAST_CHANCE:
         return 0.0
     return abs(first - second)
 

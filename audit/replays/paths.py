@@ -215,14 +215,14 @@ def _select(recording: Recording, rows: NoiseRows, place: int, option: int) -> d
         return None if value is None else {draw: value}
 
     top = float(np.delete(values, option).max())
-    raised = beyond(option, top + 1.0, 1) or beyond(option, top, 1)  # rounded, too
-    if raised is not None:
-        return _path_to(recording, place, raised)
-    lowered = [
+    higher = beyond(option, top + 1.0, 1) or beyond(option, top, 1)  # rounded, too
+    if higher is not None:
+        return _path_to(recording, place, higher)
+    lows = [
         beyond(row, float(values[option]), -1) for row in np.flatnonzero(values >= values[option]).tolist() if row != option
     ]
-    draws = {draw: value for each in lowered if each is not None for draw, value in each.items()}
-    return _path_to(recording, place, draws) if draws and None not in lowered else None
+    draws = {draw: value for choice in lows if choice is not None for draw, value in choice.items()}
+    return _path_to(recording, place, draws) if draws and None not in lows else None
 
 
 def _selection_chances(recording: Recording, rows: NoiseRows, first: int) -> Array:
@@ -380,12 +380,12 @@ class OutcomeLedger:
                 continue
             rows = stack_rows([entry.rows.take([row]) for entry, (_, row) in zip(entries, members, strict=True)])
             for sign in (1.0, -1.0):
-                signed = replace(rows, value=sign * rows.value, weight=sign * rows.weight)
-                first = int(np.argmax(recording.evaluate(signed)))
-                chances = _selection_chances(recording, signed, first) if delta else np.ones(len(members))
+                rows_by_side = replace(rows, value=sign * rows.value, weight=sign * rows.weight)
+                first = int(np.argmax(recording.evaluate(rows_by_side)))
+                chances = _selection_chances(recording, rows_by_side, first) if delta else np.ones(len(members))
                 for i in np.flatnonzero(chances > delta).tolist():
                     key = site, ("largest" if sign > 0 else "smallest", i)
-                    terms = None if i == first or key in self._visits else _select(recording, signed, members[-1][0], i)
+                    terms = None if i == first or key in self._visits else _select(recording, rows_by_side, members[-1][0], i)
                     yield from [] if terms is None else [(key, terms)]
 
     def _options(self, entry: ReleaseEntry, chances: Array | None) -> list[int]:
