@@ -112,6 +112,25 @@ def test_an_error_of_the_check_is_no_refusal(monkeypatch: pytest.MonkeyPatch) ->
         _ = bench(model, BatchClipping(model)).empty_error
 
 
+class LaplaceNoise(BatchClipping):
+    """An optimiser with Laplace noise, whose scale has to be positive."""
+
+    def step(self) -> None:
+        noise = torch.distributions.Laplace(0.0, self.noise_multiplier * self.max_grad_norm)
+        for group in self.inner.param_groups:
+            nn.utils.clip_grad_norm_(group["params"], self.max_grad_norm)
+            for parameter in group["params"]:
+                parameter.grad = (parameter.grad + noise.sample(parameter.shape)) / self.expected_batch_size
+        self.inner.step()
+
+
+@pytest.mark.slow
+def test_noise_whose_scale_has_to_be_positive_is_checked_without_noise_all_the_same() -> None:
+    model = network()
+    report = checked(model, LaplaceNoise(model))
+    assert {"noise.law", "clip.add"} <= {finding.check for finding in report.failures}
+
+
 @pytest.mark.slow
 def test_clipping_of_the_batch_is_refuted_whatever_adam_and_weight_decay_do() -> None:
     model = network()

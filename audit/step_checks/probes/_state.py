@@ -57,7 +57,7 @@ def _carried_over(bench: StepUnderTest) -> float:
     if release_after is None or bench.random or not (bench.adjusts("noise_multiplier") and bench.adjusts("clip_norm")):
         return 0.0
     batch, previous = rows(bench.sample, slice(0, 5)), rows(bench.sample, slice(2, 8))
-    setting = bench.quiet(clip=NEVER * bench.natural_norms[-1])
+    setting = bench.at(noise=ALMOST_SILENT, clip=NEVER * bench.natural_norms[-1])
     alone, after = (release_after(first, batch, setting, bench.seed) for first in (None, previous))
     size, change = norm(alone), distance(alone, after)
     return change / size if size > 0 and change < math.inf else 0.0
