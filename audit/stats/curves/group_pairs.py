@@ -55,15 +55,7 @@ def gaussian_mixture(
     largest = float(shifts[-1])
 
     def shift_mass(x: Array) -> Array:
-        # by hand, as `scipy.special.logsumexp` takes four times as long and a large group asks it for minutes
-        terms = x[..., None] * shifts / variance
-        terms += weights
-        heaviest = terms.argmax(axis=-1)[..., None]
-        exponent = np.take_along_axis(terms, heaviest, axis=-1)
-        terms -= exponent
-        np.exp(terms, out=terms)
-        np.put_along_axis(terms, heaviest, 0.0, axis=-1)  # it is 1, beside which others would lose their digits
-        return np.asarray(np.log1p(terms.sum(axis=-1)) + exponent[..., 0], dtype=np.float64)
+        return _log_sums(weights + x[..., None] * shifts / variance)
 
     def gaussian(x: Array) -> Array:
         return constant - x * x / (2 * variance)
@@ -97,6 +89,19 @@ def gaussian_mixture(
         outside=mass_outside(log_tail),
         spread=spread,
     )
+
+
+def _log_sums(terms: Array) -> Array:
+    """Return the logarithm of the sum of exponentials along the last axis; overwrites `terms`.
+
+    `scipy.special.logsumexp` gives the same in two to three times as long, and a large group asks for minutes of it.
+    """
+    heaviest = terms.argmax(axis=-1)[..., None]
+    exponent = np.take_along_axis(terms, heaviest, axis=-1)
+    terms -= exponent
+    np.exp(terms, out=terms)
+    np.put_along_axis(terms, heaviest, 0.0, axis=-1)  # it is 1, beside which others would lose their digits
+    return np.asarray(np.log1p(terms.sum(axis=-1)) + exponent[..., 0], dtype=np.float64)
 
 
 def approximate_group(epsilon: float, delta: float, size: int) -> LossPair:
