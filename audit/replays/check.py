@@ -13,7 +13,8 @@ from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences
 from audit.replays.decisions import decided_loss, enumerated_loss
 from audit.replays.impossible import impossible_outputs
-from audit.replays.paths import SLOW, OutcomeLedger, between_thresholds, far_paths, near_decisions
+from audit.replays.outcome_ledger import OutcomeLedger
+from audit.replays.paths import between_thresholds, far_paths, near_decisions
 from audit.replays.recording import CHOICE, EVENT, Recording, Schedule
 from audit.replays.run import Program
 
@@ -112,7 +113,7 @@ def _replays(
 ) -> Iterator[Attempt]:
     """Yield replays of a pair on several paths, as long as they pass."""
     first: list[Attempt] = []
-    for seed in SEEDS if program.seconds <= SLOW else SEEDS[:1]:
+    for seed in SEEDS[:1] if program.is_slow else SEEDS:
         sides = pair if seed == SEEDS[0] else pair[::-1]
         first.append(replay(program, sides, program.record(sides[0], seed, schedule)))
         yield first[-1]
@@ -120,7 +121,7 @@ def _replays(
         yield from near_decisions(program, earlier[0], first)
     yield from between_thresholds(program, first[0])
     inside = [entry for entry in first[0].recording.releases if not entry.at_return]  # without one, no draw decides a path
-    if program.seconds <= SLOW and inside and len(first[0].recording.releases) > 1:
+    if not program.is_slow and inside and len(first[0].recording.releases) > 1:
         yield from far_paths(program, pair, first[0], claim)
 
 

@@ -26,6 +26,7 @@ from audit.replays.surroundings import Surroundings
 
 _SETTLING_RUNS = 3  # at most, until no library is loaded any more: torch, once it is there, loads others when it is followed
 LOCK = threading.RLock()  # while one thread replays, names of numpy and math are replaced for the whole process
+_SLOW = 0.3  # seconds of a run from which one path of each pair has to do
 _SOURCE = re.compile("rng|generator|random_state|^(gen|random)$", re.IGNORECASE)  # names of an argument with a default
 
 
@@ -52,7 +53,7 @@ class Program:
         with LOCK:
             self.sources = Sources(function)
         self.seconds = 0.0  # of the processor, of the longest run
-        self.outcomes: Any = None  # ledger of the outcomes of decisions that were taken (`audit.replays.paths`)
+        self.outcomes: Any = None  # ledger of the outcomes of decisions that were taken (`audit.replays.outcome_ledger`)
         self._settling_runs = _SETTLING_RUNS  # still to be made before the first that counts
         self.failures = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
@@ -85,6 +86,11 @@ class Program:
                 return self._run(data, recording, modules)
             finally:
                 imports.put_back(modules, self.sources.places)
+
+    @property
+    def is_slow(self) -> bool:
+        """True if few runs have to do."""
+        return self.seconds > _SLOW
 
     def _settle(self, data: Any, seed: int, modules: set[str]) -> None:
         """Leave the name `float` alone if the program only runs with that of Python."""

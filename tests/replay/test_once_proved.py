@@ -22,7 +22,7 @@ from scipy import stats
 
 import audit
 from audit.core.adjacency import Adjacency
-from audit.replays import check, decisions, paths, ranges
+from audit.replays import decisions, ranges
 from audit.replays.check import ReplayVerdict
 from audit.replays.claims import ReplayClaim
 from audit.replays.neighbours import make_pairs
@@ -469,8 +469,7 @@ def test_a_slow_program_runs_about_three_times_a_pair(monkeypatch: pytest.Monkey
         return clip(d, 0, high).sum() + rng.laplace(0, 4 * high)
 
     monkeypatch.setattr(Program, "_run", counted)
-    for module in (check, paths):
-        monkeypatch.setattr(module, "SLOW", -1.0)
+    monkeypatch.setattr(Program, "is_slow", True)
     pairs = [pair[1:] for pair in make_pairs(DATA["numbers"][0], Adjacency.ADD_REMOVE)]
     assert audit.replay(two_clips, pairs, epsilon=1.0).verdict is ReplayVerdict.PROVED
     assert count[0] < 3 * len(pairs)
