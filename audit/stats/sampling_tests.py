@@ -82,7 +82,7 @@ def _middle(values: NDArray[np.int64], trials: int, rate: float) -> float:
 
 def _spread(values: NDArray[np.int64], trials: int, rate: float) -> float:
     """Bound (Chernoff) on both tails of the sum of squared deviations of binomial values from their mean."""
-    squares = (np.arange(trials + 1) - trials * rate) ** 2 / max(trials * rate * (1 - rate), 1e-300)
+    squares = (np.arange(trials + 1) - trials * rate) ** 2 / (trials * rate * (1 - rate) or 1.0)  # 0 if all are drawn
     log_pmf = stats.binom.logpmf(np.arange(trials + 1), trials, rate)
     total = float(squares[values].sum())
     tilts = np.concatenate([sign * np.geomspace(1e-4, 1, 60) for sign in (-1, 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -237,3 +238,10 @@ def test_steps_of_a_public_optimiser_are_a_question_until_the_private_one_is_nam
     finding = next(finding for finding in log.check(sample_rate=0.5, steps=2) if finding.check == "loop.steps")
     assert finding.status is status
     assert ("optimizer=" in finding.message) == (status is PropertyStatus.QUESTION)
+
+
+def test_full_batches_are_drawn_at_rate_one_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tails = poisson_tails(membership([list(range(20_000))] * 24, 20_000), 1.0)
+    assert min(tails.values()) == 1.0
