@@ -40,14 +40,11 @@ class ScaleLayer(EnsembleLayer):
     def forward(self, inputs: Tensor) -> Tensor:
         inputs = inputs.to(next(iter(self.values.values())).dtype)  # means and variances are not left to short numbers
         normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
-        weight, bias = (
-            self.spread(self.values[role], normal.dim()) if role in self.values else None for role in ("weight", "bias")
-        )
-        if weight is None or bias is None:
-            output = normal if weight is None else normal * weight
-            output = output if bias is None else output + bias
-        else:
-            output = torch.addcmul(bias, normal, weight)
+        output = normal
+        if "weight" in self.values:
+            output = output * self.spread(self.values["weight"], normal.dim())
+        if "bias" in self.values:
+            output = output + self.spread(self.values["bias"], normal.dim())
         return (self.tape.record(self, normal, output) if self.slots else output).flatten(0, 1)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
