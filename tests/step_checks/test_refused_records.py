@@ -1,18 +1,18 @@
 """Steps that refuse some of the records or settings that checks try: they are checked with those that they take."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy, cross_entropy
+from torch.nn.functional import binary_cross_entropy
 
 import audit
 from audit.core.errors import ConfigError
 from audit.step_checks.findings import PropertyStatus, StepReport
-
-PARAMS = {"weight": torch.linspace(-0.2, 0.2, 12).reshape(6, 2), "bias": torch.zeros(2)}
+from audit.zoo._reference import DpSgdStep, Tensors, copies, outputs, small_parameters
 
 
 def refuse_beyond_one(inputs: Tensor, labels: Tensor) -> None:
@@ -29,45 +29,42 @@ def refuse_one_record(inputs: Tensor, labels: Tensor) -> None:
         raise RuntimeError("size mismatch")
 
 
-def make_step(*, refuse: Callable[[Tensor, Tensor], None], share: float, law: str) -> Callable[..., Mapping[str, Tensor]]:
-    def step(
-        params: Mapping[str, Tensor],
-        batch: tuple[Tensor, Tensor],
-        generator: torch.Generator,
-        *,
-        noise_multiplier: float,
-        clip_norm: float,
-        divisor: float,
-    ) -> Mapping[str, Tensor]:
-        inputs, labels = batch
-        refuse(inputs, labels)
-        total = {name: torch.zeros_like(value) for name, value in params.items()}
-        for record, label in zip(inputs, labels, strict=True):
-            own = {name: value.clone().requires_grad_() for name, value in params.items()}
-            logits = record @ own["weight"] + own["bias"]
-            if labels.is_floating_point():
-                loss = binary_cross_entropy(torch.sigmoid(logits[0]), label)
-            else:
-                loss = cross_entropy(logits, label)
-            gradients = torch.autograd.grad(loss, list(own.values()))
-            length = torch.sqrt(sum((part**2).sum() for part in gradients))
-            for name, part in zip(own, gradients, strict=True):
-                total[name] += part * (clip_norm / length).clamp(max=1.0) if torch.isfinite(length) else 0.0
-        deviation = share * noise_multiplier * clip_norm
-        noise = {name: torch.randn(value.shape, generator=generator) * deviation for name, value in params.items()}
-        if law == "normal":  # whose scale has to be positive
-            noise = {name: torch.distributions.Normal(0.0, deviation).sample(value.shape) for name, value in params.items()}
-        return {name: value - (total[name] + noise[name]) / divisor for name, value in params.items()}
+def refuse_empty(inputs: Tensor, labels: Tensor) -> None:
+    if not len(inputs):
+        raise ZeroDivisionError
 
-    return step
+
+@dataclass(frozen=True, eq=False)
+class RefusingStep(DpSgdStep):
+    """A step that refuses records, with a share of the claimed noise."""
+
+    refuse: Callable[[Tensor, Tensor], None]
+    share: float
+    law: str
+
+    def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
+        self.refuse(inputs, labels)
+        if not labels.is_floating_point():
+            return super().record_gradients(params, inputs, labels)
+        weights = copies(params, len(labels))
+        loss = binary_cross_entropy(torch.sigmoid(outputs(weights, inputs)[:, 0]), labels, reduction="sum")
+        return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+
+    def noise(
+        self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator
+    ) -> Tensors:
+        if self.law != "normal":
+            return super().noise(params, count, self.share * noise_multiplier, clip_norm, generator)
+        draws = torch.distributions.Normal(0.0, self.share * noise_multiplier * clip_norm)  # whose scale has to be positive
+        return {name: draws.sample(value.shape) for name, value in params.items()}
 
 
 def check(*, refuse: Any = refuse_beyond_one, share: float = 1.0, law: str = "", probabilities: bool = False) -> StepReport:
     stream = torch.Generator().manual_seed(0)
     labels: Tensor = torch.randint(0, 2, (40,), generator=stream)
     sample = torch.rand(40, 6, generator=stream), labels.float() if probabilities else labels
-    step = make_step(refuse=refuse, share=share, law=law)
-    return audit.check_step(step, PARAMS, sample, noise_multiplier=1.1, clip_norm=1.0, divisor=20)
+    step = RefusingStep(refuse=refuse, share=share, law=law)
+    return audit.check_step(step, small_parameters(), sample, noise_multiplier=1.1, clip_norm=1.0, divisor=20)
 
 
 def failed(report: StepReport) -> set[str]:
@@ -95,3 +92,15 @@ def test_what_a_step_refuses_neither_ends_its_check_nor_hides_a_defect(kind: dic
 def test_a_batch_of_one_record_that_is_refused_is_named_with_the_usual_cause() -> None:
     with pytest.raises(ConfigError, match=r"given 1 record: RuntimeError: size mismatch.*squeeze\(1\)"):
         check(refuse=refuse_one_record)
+
+
+def test_a_witness_holds_no_batch_that_the_step_refuses() -> None:
+    class Loose(RefusingStep):
+        def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
+            return 2 * super().factors(gradients, clip_norm)
+
+    sample = torch.rand(40, 6, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
+    step = Loose(refuse=refuse_empty, share=1.0, law="")
+    report = audit.check_step(step, small_parameters(), sample, noise_multiplier=1.1, clip_norm=1.0, divisor=20)
+    witness = next(finding.witness for finding in report.failures if finding.check == "clip.add")
+    assert witness is not None and len(witness.base[0])

@@ -78,7 +78,8 @@ def _single_records(bench: StepUnderTest, setting: Setting, alone: dict[str, Ten
     slack = bench.tolerance(setting, bench.empty)
     for name, release in alone.items():
         location, record = f"{name} record, C = {setting.clip_norm:.3g}", bench.records[name]
-        witness = bench.witness(bench.empty, record, setting)
+        # a call that is refused shows nothing
+        witness = bench.witness(record if bench.empty_error else bench.empty, None if bench.empty_error else record, setting)
         worst = worst.against(norm(release) - slack, setting.clip_norm, location, witness)
     return worst
 

@@ -278,19 +278,15 @@ class RoundBench:
 
         It is the root mean square over updates in several rounds: a server may listen to some rounds less than to others.
         """
-        gains = [self._later_gain(update, earlier) for earlier in range(LATE_ROUNDS)]
+        first, faint = len(self.loud_rounds) + 1, spread(SMALL, FAINT * self.claim.clip_norm)
+        live, gains = self.copied(self._late), list[float]()
+        for number in range(first, first + LATE_ROUNDS):
+            moves = []
+            for own, strategy in ((update, self.copied(live)), (faint, live)):  # the latter goes on to the next round
+                replies = Replies(updates=[own, *self.background("faint", SMALL)], start=zeros(SMALL))
+                moves.append(self.play(replies, strategy=strategy, number=number).moved)
+            gains.append(math.inf if moves[0] is None or moves[1] is None else distance(moves[0], moves[1]) / self.unit)
         return math.sqrt(sum(gain**2 for gain in gains) / LATE_ROUNDS)
-
-    def _later_gain(self, update: Tensors, earlier: int) -> float:
-        """Return the same in one round, with so many between it and the loud ones."""
-        moves = []
-        for own in (update, spread(SMALL, FAINT * self.claim.clip_norm)):
-            live, number = self.copied(self._late), len(self.loud_rounds) + 1
-            for sent in [spread(SMALL, FAINT * self.claim.clip_norm)] * earlier + [own]:
-                replies = Replies(updates=[sent, *self.background("faint", SMALL)], start=zeros(SMALL))
-                moved, number = self.play(replies, strategy=live, number=number).moved, number + 1
-            moves.append(moved)
-        return math.inf if moves[0] is None or moves[1] is None else distance(moves[0], moves[1]) / self.unit
 
     @property
     def slack(self) -> float:
