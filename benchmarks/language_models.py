@@ -57,7 +57,7 @@ def config(data: dict[str, Any], shape: str, epsilon: float | None, game: dict[s
         "version": 1,
         "name": "language-models",
         "title": "Text canaries",
-        "seed": 20261122,
+        "seed": 20261122 << 64,  # shorter ones are refused
         "delta": 1e-5,
         "certificates": 0,
         "data": {**data, "unused_tokens": game["count"]},

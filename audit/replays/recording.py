@@ -112,6 +112,7 @@ class Recording:
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
+        self.read_early: list[str] = []  # those of them that are noise of a known law, read before it was added
         self.seeds: list[str] = []  # of generators that the program made
         self.drawn_seeds: dict[str, str] = {}  # numbers that it drew and may use as seeds, with the gap that they are else
         self.used_seeds: set[str] = set()
@@ -177,6 +178,11 @@ class Recording:
         if not self._size:
             return rows.value.copy()
         return np.asarray(rows.value + (rows.weight * self._draws[rows.index]).sum(-1))
+
+    def remark_early_read(self, how: str) -> None:
+        """Remark that noise of a known law was read before it was added to data."""
+        self.gaps.append(f"noise {how} before it was added")
+        self.read_early.append(self.gaps[-1])
 
     def release(self, kind: str, rows: NoiseRows, output: Any, **terms: Any) -> Any:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""

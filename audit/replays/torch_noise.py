@@ -136,7 +136,7 @@ class TorchNoise(TorchDispatchMode):
             if id(item) not in overwrites:
                 form = self.noise(item)
                 if form is not None and not form.value.any():
-                    self.recording.gaps.append(f"noise that went through {base} before it was added")
+                    self.recording.remark_early_read(f"that went through {base}")
                 self.release(item)
 
     def _forms(self, named: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +293,7 @@ class TorchNoise(TorchDispatchMode):
     def attach(self, item: Tensor, form: NoisyArray) -> None:
         """Note that a tensor now holds these values and this noise."""
         if item.dtype in _COARSE and form.weight.any() and not form.value.any():
-            self.recording.gaps.append(f"noise in {item.dtype}, which has few values, before it was added")
+            self.recording.remark_early_read(f"in {item.dtype}, which has few values,")
         key, size = self._key(item), item.untyped_storage().nbytes() // item.element_size()
         if form.shape != tuple(item.shape):
             form = form._gather(np.broadcast_to, tuple(item.shape))
@@ -338,7 +338,7 @@ class _RawReads(TorchFunctionMode):
         if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
             form, recording = self._noise.noise(args[0]), self._noise.recording
             if form is not None and not form.value.any() and not recording.at_return:
-                recording.gaps.append(f"noise that {func.__name__} reads before it was added")
+                recording.remark_early_read(f"that {func.__name__} reads")
             self._noise.release(args[0])
         if func in _MAKERS and args and isinstance(args[0], NoisyArray):
             return self.take_over(func, *args, **(kwargs or {}))
