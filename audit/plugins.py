@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib
 import numbers
 import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from audit.core.errors import AuditError, ConfigError, UnknownKey
+from audit.core.plugin_answers import MEMBERS, Member
 
 Value = TypeVar("Value")
 
@@ -42,24 +44,11 @@ FOLDERS: Mapping[str, str] = {
     "languages": "reports.words.languages",
     "trainers": "audit.trainers",
 }
-# how a plug-in of each package is called; scorers, targets and languages are asked for more by those who use them
-_METHODS: Mapping[str, str] = {
-    FOLDERS["accountants"]: "claim(event, *, delta, adjacency) -> Claim",
-    FOLDERS["canaries"]: "make(dataset, count, parameters, seed) -> Canaries",
-    FOLDERS["checks"]: "check(event, executed) -> Checks",
-    FOLDERS["coverage"]: "covers(game) -> bool",
-    FOLDERS["estimators"]: "lower_bound(scores, *, delta, confidence, seed) -> LowerBound",
-    FOLDERS["executors"]: "map(work, shared, jobs, progress)",
-    FOLDERS["formats"]: "render(report) -> {name: bytes}",
-    FOLDERS["gates"]: "met(found) -> bool",
-    FOLDERS["mechanisms"]: "event(setting) -> Event",
-    FOLDERS["models"]: "build(input_shape, outputs) -> nn.Module",
-    FOLDERS["optimizers"]: "start(steps)",
-    FOLDERS["readers"]: "read() -> Source",
-    FOLDERS["signals"]: "read(models, canaries)",
-    FOLDERS["trainers"]: "fit(job, progress)",
-    "audit.step_checks.probes": "run(step) -> list of findings",
-    "audit.step_checks.rounds.probes": "run(rounds) -> list of findings",
+# the kind of plug-in that each package holds, as `MEMBERS` calls it
+_KINDS: Mapping[str, str] = {
+    **{package: kind for kind, package in FOLDERS.items()},
+    "audit.step_checks.probes": "probes",
+    "audit.step_checks.rounds.probes": "probes",
 }
 
 
@@ -104,9 +93,9 @@ def in_order(package: str) -> dict[str, type[Any]]:
 
 def check_name(package: str, kind: str, location: str | None = None) -> str:
     """Return `kind`, a plug-in's name in `package` or `package.module:Class`; else `ConfigError` with the nearest name."""
-    known_names = names(package)
-    if kind not in known_names and ":" not in kind:
-        raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, known_names)} It has: {', '.join(known_names)}")
+    knidentity = names(package)
+    if kind not in knidentity and ":" not in kind:
+        raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, knidentity)} It has: {', '.join(knidentity)}")
     return kind
 
 
@@ -155,16 +144,77 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
     except TypeError as error:
         check_types(plugin, options, f"{place}.{kind}")
         raise ConfigError(f"{place}.{kind}: {error}") from error
-    method = _METHODS.get(package, "")
-    if method and not callable(getattr(instance, method.partition("(")[0], None)):
-        raise ConfigError(f"{place}: '{kind}' has no method '{method.partition('(')[0]}'; expected {method}")
+    members = MEMBERS.get(_KINDS.get(package, ""), {})
+    method = next(iter(members), "")
+    if method and not callable(getattr(instance, method, None)):
+        raise ConfigError(f"{place}: '{kind}' has no method '{method}'; expected {members[method].form}")
+    return instance if ":" not in kind or is_own(instance) else check_answers(instance, package, kind)
+
+
+def check_answers(instance: Any, package: str, name: str) -> Any:
+    """Return a plug-in of a third party with methods that check what they return, and whose errors begin with `name`."""
+    kind = _KINDS.get(package, "")
+    for attribute, member in MEMBERS.get(kind, {}).items():
+        if not member.form:
+            _ask(name, attribute, member, lambda attribute=attribute: getattr(instance, attribute))
+    # a frozen plug-in stays the object that it is, with the methods of a subclass
+    plugin_class: Any = type(instance)
+    object.__setattr__(instance, "__class__", _checked_class(plugin_class, kind, name))
     return instance
 
 
-def refuse_answer(plugin: Any, method: str, answer: Any, expected: str) -> NoReturn:
-    """Raise `ConfigError` for what a method of a plug-in returned."""
+def _ask(name: str, member_name: str, member: Member, ask: Callable[..., Any], *call: Any, **options: Any) -> Any:
+    with foreign_code(f"{name}.{member_name}"):
+        answer = ask(*call, **options)
+        problem = member.problem(answer, *call, **options)
+    if problem:
+        raise ConfigError(f"{name}.{member_name} returned {problem}; expected {member.expected}")
+    return answer
+
+
+@functools.cache
+def _checked_class(plugin_class: Any, kind: str, name: str) -> Any:
+    """Return the subclass of a third party's class with methods that check what the class's own return."""
+
+    def reduce(self: Any, protocol: Any) -> Any:
+        parts = plugin_class.__reduce_ex__(self, protocol)
+        return (_new_checked, (plugin_class, kind, name), *parts[2:]) if parts[0] is _NEW_OBJECT else parts
+
+    identity = {key: getattr(plugin_class, key) for key in ("__module__", "__qualname__", "__doc__")}
+    body = {"__slots__": (), "__reduce_ex__": reduce, **identity}
+    subclass = type(plugin_class)(plugin_class.__name__, (plugin_class,), body)
+    for method, member in MEMBERS.get(kind, {}).items():
+        if member.form and hasattr(plugin_class, method):
+            setattr(subclass, method, _checked_method(subclass, method, member, name))
+    return subclass
+
+
+_NEW_OBJECT = object().__reduce_ex__(2)[0]  # how pickle makes an object whose class does not say how
+
+
+def _checked_method(subclass: Any, method: str, member: Member, name: str) -> Callable[..., Any]:
+    def ask(self: Any, *call: Any, **options: Any) -> Any:
+        return _ask(name, method, member, getattr(super(subclass, self), method), *call, **options)
+
+    return ask
+
+
+def _new_checked(plugin_class: Any, kind: str, name: str) -> Any:
+    """Return the checked plug-in that another process unpickles, before its fields are set."""
+    _FURTHER.add(re.split("[.:]", name)[0])
+    subclass = _checked_class(plugin_class, kind, name)
+    return subclass.__new__(subclass)
+
+
+def is_own(plugin: Any) -> bool:
+    """Return whether a plug-in's class is this project's, no third party's."""
+    return type(plugin).__module__.partition(".")[0] in _OWN
+
+
+def refuse_answer(plugin: Any, method: str, answer: str, expected: str) -> NoReturn:
+    """Raise `ConfigError` for what a method of a plug-in returned, in words."""
     name = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
-    raise ConfigError(f"{name}.{method} returned a {type(answer).__name__}; expected {expected}")
+    raise ConfigError(f"{name}.{method} returned {answer}; expected {expected}")
 
 
 _TYPES: Mapping[str, tuple[type, str]] = {

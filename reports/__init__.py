@@ -57,8 +57,6 @@ def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes
     plugin = renderer(name)
     with speaking(language) as words, decimals(report.places):
         files = plugin.render(report)
-    if not isinstance(files, Mapping) or not all(isinstance(content, bytes) for content in files.values()):
-        plugins.refuse_answer(plugin, "render", files, "the bytes of each file by its name")
     if words.tag == ENGLISH or not getattr(plugin, "has_words", False):
         return files
     paths = {path: Path(path) for path in files}

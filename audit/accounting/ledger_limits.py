@@ -49,7 +49,7 @@ class Limit:
 
 def upper_accountant(name: str) -> Accountant:
     """Return the accountant of this name; `ConfigError` if there is none, or it does not claim an upper bound."""
-    accountant = resolve.subject(name)
+    accountant = resolve.accountant(name)
     side = resolve.find_side(accountant)
     if side != "upper":
         raise ConfigError(f"the ledger's accountant '{name}' states {side} figures; a budget needs an upper bound")

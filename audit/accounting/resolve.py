@@ -1,5 +1,6 @@
 """Who is asked: accountants by name, by `module:object`, or a plain function of four numbers."""
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,13 +46,26 @@ def subject(spec: str | Mapping[str, Any]) -> Accountant:
         return plugin
     plugin = plugins.foreign(kind)
     if isinstance(plugin, type):
-        plugin = plugin()
+        fields = {key: value for key, value in options.items() if key != "kind"}
+        try:
+            plugin = plugin(**fields)
+        except TypeError as error:
+            raise ConfigError(f"accountant '{kind}': {error}") from error
     if hasattr(plugin, "claim"):
         accountant: Accountant = plugin
         return accountant
     if callable(plugin):
         return FunctionAccountant(function=plugin, name=kind)
     raise ConfigError(f"'{kind}' is a {type(plugin).__name__}; expected an object with a method 'claim', or a function")
+
+
+def accountant(spec: str | Mapping[str, Any]) -> Accountant:
+    """The same for its figures, not for a test of it: what a third party's claims is checked, and its errors name it."""
+    plugin, kind = subject(spec), str(spec["kind"] if isinstance(spec, Mapping) else spec.partition(",")[0])
+    if ":" not in kind or type(plugin).__module__ == "builtins":  # a module with a function `claim`
+        return plugin
+    accountant: Accountant = plugins.check_answers(copy.copy(plugin), PACKAGE, kind)
+    return accountant
 
 
 def _options(spec: str) -> dict[str, Any]:

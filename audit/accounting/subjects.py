@@ -29,9 +29,9 @@ def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
         raise ConfigError(f"accountants is the text {accountants!r}; expected a list of accountants, such as [{accountants!r}]")
     for accountant in accountants:
         if isinstance(accountant, str):
-            yield accountant, resolve.subject(accountant)
+            yield accountant, resolve.accountant(accountant)
         elif isinstance(accountant, Mapping):
-            yield str(accountant.get("kind")), resolve.subject(accountant)
+            yield str(accountant.get("kind")), resolve.accountant(accountant)
         elif not callable(getattr(accountant, "claim", None)):
             raise ConfigError(
                 f"accountants: {type(accountant).__name__} has no method 'claim'; expected names of accountants, mappings "

@@ -207,7 +207,7 @@ def _draw_steps(path: Path, accountants: Sequence[str], event: Event, delta: flo
     curves = {}
     for name in accountants:
         try:
-            curve = trajectory(resolve.subject(name), training, delta=delta, adjacency=relation, points=25)
+            curve = trajectory(resolve.accountant(name), training, delta=delta, adjacency=relation, points=25)
         except UnsupportedMechanism:
             continue  # the table says so
         curves[name] = (curve.steps, curve.epsilon)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +17,12 @@ import pytest
 from audit import plugins
 from audit.cli.app import answer
 from audit.config import parse
-from audit.core.errors import ConfigError
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import NonPrivate
+from audit.core.lower_bounds import LowerBound
+from audit.core.seeds import Seed
 from audit.step_checks.findings import all_findings
 from audit.step_checks.run import PROBES, check_step
 from audit.zoo._reference import DpSgdStep, small_parameters
@@ -189,15 +200,31 @@ class Empty:  # and four of the wrong form
     pass
 
 
-class Returns:  # from every method that is asked for
-    def render(self, report):
-        return {"names.txt": "text, no bytes"}
+@dataclass(frozen=True, slots=True)
+class Returns:  # the same from every method that is asked for
+    answer: object = None
+    assumes: ClassVar[frozenset] = frozenset()
+    attack_class, absent = "mine", ("none", "not run")
+    limit: float = 1.0
 
-    def run(self, step):
-        return ["passed"]
+    def render(self, *call, **options):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
-    def make(self, dataset, count, parameters, seed):
-        return [1] * count
+    read = event = fit = claim = lower_bound = check = found = met = covers = start = map = make = run = render
+
+
+class Runs:  # an executor of some jobs
+    jobs = ()
+
+    def map(self, work, context, jobs, progress):
+        for index in self.jobs:
+            yield index, work(context, jobs[index], progress)
+
+
+class RunsTwice(Runs):
+    jobs = (0, 0)
 
 
 class NoLetters:
@@ -322,7 +349,10 @@ def test_what_is_wrong_with_a_plug_in_is_said_before_the_training(package: Path,
     ("command", "message"),
     [
         (["report", "REPORT", "--format", "their_audit.parts:Empty"], "has no method 'render'; expected render(report)"),
-        (["report", "REPORT", "--format", "their_audit.parts:Returns"], "Returns.render returned a dict; expected the bytes"),
+        (
+            ["report", "REPORT", "--format", "their_audit.parts:Returns"],
+            "Returns.render returned a NoneType; expected the",
+        ),
         (["report", "REPORT", "--lang", "their_audit.parts:NoLetters"], "has no spaceless"),
         (["report", "REPORT", "--lang", "their_audit.parts:OtherNames"], "says 'units.user' with other names in braces"),
     ],
@@ -341,14 +371,103 @@ def test_canaries_and_probes_of_the_wrong_form_are_named(package: Path, monkeypa
     from audit.experiment.line.assemble import assemble
 
     bare = "\n".join(line for line in CONFIG.splitlines() if not line.startswith("  - {name: phased"))
-    for kind, message in (("Returns", "Returns.make returned a list; expected Canaries"), ("Empty", "has no method 'make'")):
+    for kind, message in (
+        ("Returns", "Returns.make returned a NoneType"),
+        ("Empty", "has no method 'make'"),
+    ):
         with pytest.raises(ConfigError, match=message):
             experiment = assemble(parse(bare, [f"games.outside.canaries={{kind: 'their_audit.parts:{kind}'}}"]).config)
             prepare_games(experiment.design, experiment.audit_inputs, experiment.budget.delta)
     monkeypatch.setattr(plugins, "names", lambda package: ())  # none of the package's own
-    for kind, message in (("Returns", "Returns.run returned a list; expected a list of findings"), ("Empty", "method 'run'")):
+    for kind, message in (
+        ("Returns", "Returns.run returned a NoneType; expected a list"),
+        ("Empty", "method 'run'"),
+    ):
         with pytest.raises(ConfigError, match=message):
             all_findings(PROBES, None, [f"their_audit.parts:{kind}"])
+
+
+TERMS = {"delta": 1e-5, "adjacency": Adjacency.ADD_REMOVE}
+QUESTION = {"delta": 1e-5, "confidence": 0.95, "seed": Seed(0)}
+CLAIM = Claim(epsilon=1.0, source="mine", **TERMS)
+BOUND = LowerBound(epsilon=1.0, ceiling=2.0, delta=1e-5, confidence=0.95, estimator="mine", comparisons=1, assumes=())
+JOB = SimpleNamespace(seeds=(Seed(0), Seed(1)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "right", "wrong"),
+    [
+        ("readers", lambda plugin: plugin.read(), None, ["text"]),
+        ("mechanisms", lambda plugin: plugin.event(None), NonPrivate(), [None, "text", math.nan]),
+        ("trainers", lambda plugin: plugin.fit(JOB, None), None, [None, [1, 2]]),
+        (
+            "accountants",
+            lambda plugin: plugin.claim(NonPrivate(), **TERMS),
+            CLAIM,
+            [None, 1.0, replace(CLAIM, epsilon=math.nan), replace(CLAIM, epsilon=-1.0), replace(CLAIM, delta=0.5)],
+        ),
+        (
+            "estimators",
+            lambda plugin: plugin.lower_bound(None, **QUESTION),
+            BOUND,
+            [None, 1.0, replace(BOUND, epsilon=math.nan), replace(BOUND, epsilon=3.0), replace(BOUND, confidence=0.5)],
+        ),
+        ("checks", lambda plugin: plugin.check(None, None), (), [None, "text", [1]]),
+        ("gates", lambda plugin: plugin.found(()), 1.0, ["many", math.nan]),
+        ("gates", lambda plugin: plugin.met(1.0), np.bool_(True), [None, 1]),
+        ("coverage", lambda plugin: plugin.covers(None), False, [None, [1]]),
+        ("optimizers", lambda plugin: plugin.start(10), None, [[1, 2]]),
+        ("executors", lambda plugin: plugin.map(None, (), [], None), (pair for pair in ()), [None, [(0, {})]]),
+        ("canaries", lambda plugin: plugin.make(None, 3, 0, Seed(0)), None, [[1, 1, 1]]),
+        ("formats", lambda plugin: plugin.render(None), {"a.txt": b""}, [{"a.txt": "text"}]),
+    ],
+)
+@pytest.mark.usefixtures("package")
+def test_an_answer_of_another_kind_names_the_plug_in(
+    kind: str, call: Callable[[Any], Any], right: Any, wrong: list[Any]
+) -> None:
+    def ask(value: object) -> Any:
+        return call(plugins.build(plugins.FOLDERS[kind], {"kind": "their_audit.parts:Returns", "answer": value}))
+
+    if right is not None:
+        assert ask(right) is right
+    for value in wrong:
+        with pytest.raises(ConfigError, match=r"^their_audit.parts:Returns.\w+ returned .*; expected "):
+            ask(value)
+    with pytest.raises(ConfigError, match=r"^their_audit.parts:Returns.\w+: KeyError: 'theirs' \(.*parts.py, line \d+\)"):
+        ask(KeyError("theirs"))
+    with pytest.raises(UnsupportedMechanism, match=r"^no such event$"):  # an error of this project's says enough
+        ask(UnsupportedMechanism("no such event"))
+
+
+def test_answers_are_checked_in_other_processes_too(package: Path) -> None:
+    plugin = plugins.build(plugins.FOLDERS["trainers"], {"kind": "their_audit.parts:Returns", "answer": "text"})
+    again = pickle.loads(pickle.dumps(plugin))
+    assert again == plugin and hash(again) == hash(plugin) and repr(again) == "Returns(answer='text', limit=1.0)"
+    with pytest.raises(ConfigError, match=r"Returns.fit returned a str"):
+        again.fit(JOB, None)
+
+
+@pytest.mark.parametrize(
+    ("executor", "message"),
+    [("Runs", "Runs.map returned no result of 2 of 2 jobs"), ("RunsTwice", "RunsTwice.map returned a result of job 0, which")],
+)
+def test_no_job_is_lost_or_counted_twice_by_an_executor(
+    package: Path, capsys: pytest.CaptureFixture[str], executor: str, message: str
+) -> None:
+    changes = [f"execution.kind='their_audit.parts:{executor}'", "mechanisms=[{name: plain, kind: non_private}]"]
+    command = ["run", str(package / "foreign.yaml"), "-o", str(package / "run"), "--quiet"]
+    assert answer([*command, *(word for change in changes for word in ("--set", change))]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_signal_and_a_score_of_the_wrong_shape_are_named(package: Path) -> None:
+    from attacks.signals._asking import ask_signals
+
+    for value, message in (([0.5], "returned a list"), (np.zeros((1, 3)), r"returned an array \(1, 3\) for 2 models")):
+        signal = plugins.foreign("their_audit.parts:Returns")(value)
+        with pytest.raises(ConfigError, match=f"their_audit.parts:Returns.read {message}"):
+            ask_signals([signal], [1, 2], SimpleNamespace())  # type: ignore[arg-type]
 
 
 def test_sections_for_third_parties_are_not_written_where_they_are_empty() -> None:

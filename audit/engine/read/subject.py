@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attacks.signals._asking import ask_signals
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Records
 from audit.core.errors import ObservationError
@@ -63,13 +64,11 @@ class Ensemble:
         if self._job.loss or records is None or not records.are_classified:
             reductions = []
         self._canaries = None if records is None else (records.inputs, None)
-        values: dict[str, Array | None] = {
-            signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions
-        }
+        values = ask_signals([signal for signal in signals if signal not in reductions], self, canaries)
         self._canaries = None
         if reductions and records is not None:  # all of them in one pass
             values |= self._reader.reduce_outputs(reductions, records)
-        return {key: value for key, value in values.items() if value is not None}
+        return values
 
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)` outputs in evaluation mode; those for canaries once for all signals that are read together."""

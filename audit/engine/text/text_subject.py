@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attacks.signals._asking import ask_signals
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Records
 from audit.core.errors import ObservationError, UnsupportedMechanism
@@ -86,10 +87,10 @@ class TextModels:
         records = canaries.records
         has_classes = records is not None and records.are_classified
         reductions = [signal for signal in signals if has_classes and isinstance(signal, Reduction)]
-        values = {signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions}
+        values = ask_signals([signal for signal in signals if signal not in reductions], self, canaries)
         if reductions and records is not None:  # all of them in one pass
             values |= reduce_parts(reductions, [(slice(None), self.outputs(records.inputs))], records)
-        return {key: value for key, value in values.items() if value is not None}
+        return values
 
     def gradient_norms(self, records: Records) -> Array:
         norms = np.empty((len(self), len(records)), dtype=np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attacks.signals._asking import ask_signals
 from audit.core import checks
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Records
@@ -161,8 +162,7 @@ class RecordedOutputs:
         """Signals of the canaries, by their keys, each with a leading axis of models."""
         if self.logits is None:
             return {signal.key: np.asarray(self.losses) for signal in signals if signal.key == "losses"}
-        values = {signal.key: signal.read(self, canaries) for signal in signals}
-        return {key: value for key, value in values.items() if value is not None}
+        return ask_signals(signals, self, canaries)
 
 
 def join(

@@ -18,6 +18,7 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores, View
 from audit.experiment.games.observed import GameModels, as_slice, read_only
 from audit.experiment.games.spec import PlannedAttack
+from audit.plugins import refuse_answer
 
 ADVICE = "lower the learning rate or the noise"
 
@@ -84,6 +85,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
         seed = prepared_game.seed.child(f"attack:{planned_attack.name}", models.first + run)
         scored = canary_scores(attack, view, reference, seed) if secrets is None else attack.score(view, reference, seed)
+        if np.shape(scored) != (canaries := len(assignment.canaries),):
+            refuse_answer(attack, "score", f"scores of shape {np.shape(scored)}", f"a number for each canary, ({canaries},)")
         values.append(scored)
     return Scores(
         values=np.concatenate(values),

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from audit import plugins
 from audit.core.canaries import Assignment, Canaries, CanaryRecords
 from audit.core.coins import Coins
 from audit.core.data import Array, Dataset, Records
@@ -122,8 +121,6 @@ def insert(training_design: TrainingDesign, game_design: GameDesign, audit_input
         canaries = maker.make_in_tensors(*arguments, tensors, seed.child("canaries"))
     else:
         canaries = maker.make(*arguments, sum(tensors), seed.child("canaries"))
-    if not isinstance(canaries, Canaries):
-        plugins.refuse_answer(maker, "make", canaries, "Canaries (audit.core.canaries)")
     if audit_inputs.dataset.unit == "user" and not canaries.payload.unit:
         canaries = replace(canaries, payload=replace(canaries.payload, unit="user"))
     if canaries.behaviour is not None and unit(training_design.run_event) != "client":

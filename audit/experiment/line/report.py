@@ -283,7 +283,7 @@ def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate])
     judged_results = [result for result in results if result.claims] or list(results)
     figures = {name: gate.found(judged_results) for name, gate in gates_by_name.items()}
     return tuple(
-        GateResult(gate=name, limit=gate.limit, found=figures[name], met=gate.met(figures[name]))
+        GateResult(gate=name, limit=gate.limit, found=figures[name], met=bool(gate.met(figures[name])))
         for name, gate in gates_by_name.items()
     )
 

@@ -1,12 +1,15 @@
 """Running the jobs of a game, in any order and on any executor, until they are enough; a finished job is never run again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
+from audit import plugins
 from audit.core import training
 from audit.core.canaries import Canaries
-from audit.core.data import Dataset
+from audit.core.data import Array, Dataset
+from audit.core.protocols import Executor
 from audit.core.training import Watcher
 from audit.execution.store import Store
 from audit.experiment.games.job import JobSpec, fit_and_observe
@@ -44,13 +47,29 @@ def train(job_specs: Sequence[JobSpec], canaries: Canaries, resources: Resources
         ledger.close()
         return queue.count
     with closing(executor.map(fit_and_observe, (resources.dataset, canaries), missing, ledger)) as results:
-        for index, value in results:
+        for result in results:
+            index, value = _check_result(executor, result, missing, lacking)
             store.put(missing[index].key, value)
             lacking.discard(missing[index].key)
             if queue.advance():
                 break
+        else:
+            plugins.refuse_answer(executor, "map", f"no result of {len(lacking)} of {len(missing)} jobs", "one of each job")
     ledger.close()
     return queue.count
+
+
+def _check_result(
+    executor: Executor, result: Any, jobs: Sequence[JobSpec], lacking: Collection[str]
+) -> tuple[int, Mapping[str, Array]]:
+    """Return what an executor, which may be a third party's, yields, unless it is no result of a job that lacks one."""
+    expected = f"(index of a job, what work(shared, job, progress) returned), once for each of {len(jobs)} jobs"
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        plugins.refuse_answer(executor, "map", f"a {type(result).__name__} of other things", expected)
+    index, value = result
+    if index not in range(len(jobs)) or jobs[index].key not in lacking:
+        plugins.refuse_answer(executor, "map", f"a result of job {index!r}, which waits for none", expected)
+    return index, value
 
 
 def _model_steps(job_specs: Sequence[JobSpec]) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attacks.signals._asking import ask_signals
 from audit.core.access import Access
 from audit.core.canaries import Canaries, CoordinateGradients
 from audit.core.data import Array, Dataset, Records
@@ -67,8 +68,7 @@ class RepeatingModels:
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> dict[str, Array]:
         """Signals of the canaries by their keys, without those that the models lack."""
-        values = {signal.key: signal.read(self, canaries) for signal in signals}
-        return {key: value for key, value in values.items() if value is not None}
+        return ask_signals(signals, self, canaries)
 
     def outputs(self, inputs: Array) -> Array:
         return _repeated(self.ensemble.outputs(inputs[:RECORDS]), inputs)
