@@ -31,6 +31,7 @@ from reports.formats.json import to_json
 from tests.reports import sample
 
 PLUGINS = """
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,9 +39,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from attacks.signals.logits import Logits
+from audit import plugins
+from audit.core.canaries import CanaryRecords, Canaries
 from audit.core.claims import Claim
+from audit.core.data import Records
 from audit.core.events import Composed, dp_sgd
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Needs
 from audit.core.results import Check, Status
 from audit.step_checks.findings import pass_finding
@@ -102,8 +106,6 @@ class LoudThenQuiet:  # a mechanism: two phases of DP-SGD
 class Phases:  # a trainer, which executes it phase by phase
     def fit(self, job, progress):
         from dataclasses import replace
-
-        from audit import plugins
 
         start, trainer = job.start, plugins.build("audit.trainers", {"kind": "dpsgd"})
         for part in job.mechanism.parts:
@@ -173,6 +175,51 @@ class Stored:  # a subject: a linear model whose weights stand in a text file
         weights = np.loadtxt(self.path)
         parts = [inputs[start : start + self.batch_size] @ weights for start in range(0, len(inputs), self.batch_size)]
         return np.concatenate(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifted:  # canaries
+    by: float = 2.0
+
+    def make(self, dataset, count, parameters, seed):
+        rows = seed.child("shifted").numpy().choice(len(dataset.pool), size=count, replace=False)
+        chosen = dataset.pool.take(rows)
+        records = Records(inputs=chosen.inputs + self.by, labels=chosen.labels)
+        payload = CanaryRecords(records=records, identifiers=-np.ones(count, dtype=np.int64))
+        return Canaries(kind="shifted", description=f"pool records moved by {self.by:g}", payload=payload)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NothingProven:  # an estimator
+    assumes: ClassVar[frozenset] = frozenset()
+
+    def lower_bound(self, scores, *, delta, confidence, seed):
+        return LowerBound(
+            epsilon=0.0, ceiling=0.0, delta=delta, confidence=confidence, estimator="nothing", comparisons=1, assumes=(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twice:  # an accountant
+    by: str = "renyi"
+
+    def claim(self, mechanism, *, delta, adjacency):
+        accountant = plugins.build("audit.accounting.accountants", {"kind": self.by})
+        single = accountant.claim(mechanism, delta=delta, adjacency=adjacency)
+        return Claim(epsilon=2 * single.epsilon, delta=delta, adjacency=adjacency, source=f"twice {self.by}")
+
+
+class OneByOne:  # an executor
+    def map(self, work, context, jobs, progress):
+        for index, job in enumerate(jobs):
+            yield index, work(context, job, progress)
+
+
+class Loud:  # a language
+    tag, spaceless, forbidden, fonts = "en-x-loud", "", (), ()
+    sentences = {key: re.sub(r"(?<!\\{)\\b[a-z]+\\b(?!\\})", lambda word: word[0].upper(), text)
+                 for key, text in en.SENTENCES.items()}
+    recorded = {"all {models} models stayed finite": "NOT ONE OF {models} WENT ASTRAY"}
 
 
 class AlwaysFive(DpSgdStep):  # an entry of the zoo
@@ -245,14 +292,19 @@ mechanisms:
   - {name: plain, kind: non_private}
   - {name: phased, kind: "their_audit.parts:LoudThenQuiet", loud: 4.0, quiet: 2.0, trainer: "their_audit.parts:Phases"}
 games:
-  - {name: outside, canaries: held_out, count: 20, runs: 2, scorers: ["their_audit.parts:Wide"], estimators: [one_run]}
-accountants: [renyi]
+  - name: outside
+    canaries: {kind: "their_audit.parts:Shifted", by: 1}
+    count: 20
+    runs: 2
+    scorers: ["their_audit.parts:Wide"]
+    estimators: [one_run, "their_audit.parts:NothingProven"]
+accountants: [renyi, {kind: "their_audit.parts:Twice", by: rdp}]
 checks: ["their_audit.parts:BatchesSeen"]
 coverage: ["their_audit.parts:Wideness"]
 policy: {"their_audit.parts:MostModels": 1}
 output: {formats: [json, "their_audit.parts:Names"]}
 certificates: 0
-execution: {models_per_job: 1}
+execution: {kind: "their_audit.parts:OneByOne", models_per_job: 1}
 """
 
 
@@ -286,6 +338,16 @@ def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
     assert gate == {"gate": "their_audit.parts:MostModels", "limit": 1.0, "found": 2.0, "met": False}
     assert (folder / "names.txt").read_text() == "plain\nphased"
     assert not (folder / "report.pdf").exists()
+    assert [claim["source"] for claim in phased["claims"]][-1] == "twice rdp"
+    game = plain["games"][0]
+    assert "pool records moved by 1" in json.dumps(plain)
+    assert "nothing" in [bound["estimator"] for bound in game["attacks"][0]["bounds"]]
+    assert (
+        answer(["report", str(folder), "--lang", "their_audit.parts:Loud", "--format", "html", "-o", str(package / "loud")])
+        == 0
+    )
+    (page,) = (package / "loud").glob("*.html")
+    assert "NOT ONE OF" in page.read_text()
 
 
 @pytest.mark.slow
