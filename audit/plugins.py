@@ -168,7 +168,7 @@ def _ask(name: str, member_name: str, member: Member, ask: Callable[..., Any], *
         answer = ask(*call, **options)
         problem = member.problem(answer, *call, **options)
     if problem:
-        raise ConfigError(f"{name}.{member_name} returned {problem}; expected {member.expected}")
+        raise ConfigError(f"{name}.{member_name} returned {problem}; expected {member.returns}")
     return answer
 
 

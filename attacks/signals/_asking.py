@@ -10,7 +10,7 @@ from audit.core.canaries import Canaries
 from audit.core.data import Array
 from audit.core.models import Signal
 
-_EXPECTED = "an array of numbers (models, canaries, ...), or None if the models have no such thing"
+_FORM = "an array of numbers (models, canaries, ...), or None if the models have no such thing"
 
 
 def ask_signals(signals: Iterable[Signal], models: Any, canaries: Canaries) -> dict[str, Array]:
@@ -23,8 +23,8 @@ def ask_signals(signals: Iterable[Signal], models: Any, canaries: Canaries) -> d
         if value is None:
             continue
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-            plugins.refuse_answer(signal, "read", f"a {type(value).__name__}", _EXPECTED)
+            plugins.refuse_answer(signal, "read", f"a {type(value).__name__}", _FORM)
         if value.shape[:1] != (len(models),):
-            plugins.refuse_answer(signal, "read", f"an array {value.shape} for {len(models)} models", _EXPECTED)
+            plugins.refuse_answer(signal, "read", f"an array {value.shape} for {len(models)} models", _FORM)
         values[signal.key] = value
     return values

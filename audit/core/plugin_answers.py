@@ -15,12 +15,12 @@ class Member:
 
     Attributes:
         form: how it is called, as messages write it; "" for an attribute.
-        expected: what it returns, in words.
+        returns: what it returns, in words.
         problem: what is wrong with an answer, "" if nothing is; gets the arguments of the call, too.
     """
 
     form: str
-    expected: str
+    returns: str
     problem: Callable[..., str]
 
 

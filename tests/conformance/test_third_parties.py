@@ -342,10 +342,8 @@ def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
     game = plain["games"][0]
     assert "pool records moved by 1" in json.dumps(plain)
     assert "nothing" in [bound["estimator"] for bound in game["attacks"][0]["bounds"]]
-    assert (
-        answer(["report", str(folder), "--lang", "their_audit.parts:Loud", "--format", "html", "-o", str(package / "loud")])
-        == 0
-    )
+    command = ["report", str(folder), "--lang", "their_audit.parts:Loud", "--format", "html"]
+    assert answer([*command, "-o", str(package / "loud")]) == 0
     (page,) = (package / "loud").glob("*.html")
     assert "NOT ONE OF" in page.read_text()
 
