@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 
@@ -50,7 +51,7 @@ def replay(
     files that it writes and other state stay as it leaves them. `sys.exit` in the program is an exception of the program.
 
     Raises:
-        ConfigError: no claim, or data of which no neighbours can be made.
+        ConfigError: no claim, a range that has no number, or data of which no neighbours can be made.
 
     >>> import numpy as np
     >>> def noisy_sum(data, rng):
@@ -66,11 +67,16 @@ def replay(
     from audit.replays.report import ReplayReport
     from audit.replays.run import LOCK
     from audit.replays.search import search
-    from audit.replays.witness import definition
+    from audit.replays.witness import definition, import_name
 
     if (epsilon is None) == (mu is None):
         raise ConfigError("the claim is epsilon (with delta) or mu: give one of them")
     claim = ReplayClaim(epsilon=epsilon or 0.0, delta=delta, mu=mu)
+    for end, name in ((low, "low"), (high, "high")):
+        if end is not None:
+            checks.finite(end, name)
+    if low is not None and high is not None and low > high:
+        raise ConfigError(f"low is {low} and high is {high}; expected low to be at most high")
     relation = Adjacency.ADD_REMOVE if adjacency is None else Adjacency.by_name(adjacency)
     start = time.perf_counter()
     decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
@@ -80,11 +86,13 @@ def replay(
         pool = functools.partial(neighbours.PairPool, data, relation, (low, high)) if own is None and unit is None else None
         results = search(function, pairs, claim, pool=pool, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
+    name, folder = import_name(function) or (function_name(function), None)
     return ReplayReport(
-        name=function_name(function),
+        name=name,
         claim=claim,
         adjacency=relation.value,
         results=tuple(results),
         seconds=seconds,
         place=definition(function),
+        folder=folder,
     )

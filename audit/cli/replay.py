@@ -50,8 +50,17 @@ def replay(
     Executes its module."""
     from audit.api.replay import replay as audit_replay
     from audit.replays.neighbours import MOST_PAIRS
+    from audit.replays.report import make_folder
 
+    if output is not None:
+        make_folder(output)  # before the minutes that a replay may take
     own_code.add_working_folder([function, data])
+
+    def advance(done: int, total: int) -> None:
+        if done == 1:
+            watcher.skip(MOST_PAIRS - total)
+        watcher.advance(1)
+
     with own_code.prints_aside(), progress.bar("pairs", MOST_PAIRS, quiet=quiet) as watcher:
         report = audit_replay(
             own_code.find(function, "function"),
@@ -63,7 +72,7 @@ def replay(
             unit=unit,
             low=low,
             high=high,
-            progress=lambda done, total: watcher.advance(1),
+            progress=advance,
         )
     if output is not None:
         report.save(output)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from audit.core.errors import OutputError
 from audit.core.tables import frame, html
 from audit.core.version import __version__
 from audit.replays import witness
@@ -31,7 +32,7 @@ _SENTENCES = {
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.3rem .8rem;border-bottom:1px solid #bbb}"
-    "pre{background:#f3f3f3;padding:1rem;overflow-x:auto}"
+    "td{overflow-wrap:anywhere}pre{background:#f3f3f3;padding:1rem;white-space:pre-wrap;overflow-wrap:anywhere}"
 )
 
 
@@ -40,12 +41,13 @@ class ReplayReport:
     """The claim of a program and what replays on pairs of neighbours say of it.
 
     Attributes:
-        name: `module:function`.
+        name: `module:function`, if it can be imported.
         claim: that it was compared with.
         adjacency: of the pairs.
         results: one per pair, up to the first refutation.
         seconds: wall time.
         place: `file:line` at which the program is defined, if it has code.
+        folder: from which the program is imported by its name, if it can be.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ReplayReport:
     results: tuple[PairResult, ...]
     seconds: float
     place: str = ""
+    folder: str | None = None
 
     @property
     def worst(self) -> PairResult:
@@ -151,11 +154,12 @@ class ReplayReport:
             (label, text.strip()) for label, _, text in (line.strip().partition(" ") for line in str(self).splitlines()[1:])
         ]
         table = replace(self, results=tuple(sorted(self.results, key=self.gravity))).to_rows()
-        rows = [[str(cell) for cell in row.values()] for row in table]
+        names = [name for name in table[0] if any(row[name] != "" for row in table)]
+        rows = [[f"{row[name]:.6g}" if isinstance(row[name], float) else str(row[name]) for name in names] for row in table]
         parts = [
             f"<!doctype html><html lang='en'><meta charset='utf-8'><style>{_STYLE}</style>",
             f"<title>{escape(self.sentence)}</title>",
-            f"<h1>{escape(self.sentence)}</h1>{html(['', ''], facts)}<h2>Pairs</h2>{html(table[0], rows)}",
+            f"<h1>{escape(self.sentence)}</h1>{html(['', ''], facts)}<h2>Pairs</h2>{html(names, rows)}",
         ]
         if self.exit_code:
             parts.append(f"<h2>A test that fails</h2><pre>{escape(self.witness_test())}</pre>")
@@ -170,9 +174,10 @@ class ReplayReport:
             "message": {"text": f"{self.sentence}. {self.worst.reason}"},
         }
         if line:
-            folder = os.getcwd() + os.sep  # code scanning finds files by paths from the folder of the repository
-            uri, region = file.removeprefix(folder).replace(os.sep, "/"), {"startLine": int(line)}
-            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
+            path, folder = Path(file).absolute(), Path.cwd()  # code scanning finds files by paths from the repository's folder
+            uri = quote(path.relative_to(folder).as_posix()) if path.is_relative_to(folder) else path.as_uri()
+            place = {"artifactLocation": {"uri": uri}, "region": {"startLine": int(line)}}
+            result["locations"] = [{"physicalLocation": place}]
         driver = {"name": "audit replay", "version": __version__, "rules": [{"id": "replay"}]}
         return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": [] if self.exit_code == 0 else [result]}]}
 
@@ -180,18 +185,37 @@ class ReplayReport:
         """Return a test that fails as long as the worst pair does."""
         terms = ("mu",) if self.claim.mu is not None else ("epsilon", "delta")
         claim = ", ".join(f"{name}={getattr(self.claim, name)!r}" for name in terms)
-        return witness.failing_test(self.worst, self.name, self.place, claim)
+        return witness.failing_test(self.worst, self.name, self.place, self.folder, f"{claim}, adjacency={self.adjacency!r}")
 
     def save(self, folder: str | Path) -> Path:
-        """Write replay.html, .json, .sarif and, unless all is proved, test_witness.py to a folder, and return it."""
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "replay.json").write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
-        (path / "replay.sarif").write_text(json.dumps(self.to_sarif(), indent=1) + "\n", encoding="utf-8")
-        (path / "replay.html").write_text(self.to_html(), encoding="utf-8")
-        if self.exit_code:
-            (path / "test_witness.py").write_text(self.witness_test(), encoding="utf-8")
+        """Write replay.html, .json, .sarif and, unless all is proved, test_witness.py to a folder, and return it.
+
+        Raises:
+            OutputError: the folder or a file cannot be written.
+        """
+        path = make_folder(folder)
+        texts = {
+            "replay.json": json.dumps(self.to_dict(), indent=1) + "\n",
+            "replay.sarif": json.dumps(self.to_sarif(), indent=1) + "\n",
+            "replay.html": self.to_html(),
+        }
+        texts |= {"test_witness.py": self.witness_test()} if self.exit_code else {}
+        for name, text in texts.items():
+            try:
+                (path / name).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise OutputError(f"cannot write '{path / name}': {error.strerror}; choose another folder") from error
         return path
+
+
+def make_folder(folder: str | Path) -> Path:
+    """Return a folder, made if it is not there; `OutputError` if it cannot be."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to '{path}': {error.strerror}; choose another folder") from error
+    return path
 
 
 def _plain(value: Any) -> Any:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import pickle
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from audit.replays.check import PairResult
 
-_LINE = re.compile(r"([^\s()]+\.py):(\d+)")  # in a reason
+_LINE = re.compile(r"((?<![^\s(])(?:[A-Za-z]:\\|/)[^:]*?\.py|[^\s()]+\.py):(\d+)")  # in a reason; whole paths may hold spaces
 
 
 def definition(function: Callable[..., Any]) -> str:
     """Return `file:line` at which a program is defined, nothing if it has no code of Python."""
+    part = _unwrapped(function)
+    code = getattr(part if hasattr(part, "__code__") else getattr(part, "__func__", type(part).__call__), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if inspect.iscode(code) else ""
+
+
+def _unwrapped(function: Callable[..., Any]) -> Any:
+    """Return what partials and wrappers call in the end."""
     part: Any = function
     while hasattr(part, "func") or hasattr(part, "__wrapped__"):
         part = getattr(part, "func", None) or part.__wrapped__
-    code = getattr(part if hasattr(part, "__code__") else getattr(part, "__func__", type(part).__call__), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if inspect.iscode(code) else ""
+    return part
 
 
 def line(reason: str, otherwise: str) -> str:
@@ -30,27 +39,49 @@ def line(reason: str, otherwise: str) -> str:
     return f"{match[1]}:{match[2]}" if match else otherwise
 
 
-def failing_test(pair: PairResult, program: str, place: str, claim: str) -> str:
+def import_name(function: Callable[..., Any]) -> tuple[str, str] | None:
+    """Return `module:name` by which a program is imported, and the folder that its import starts from; None if by no name."""
+    module = sys.modules.get(getattr(_unwrapped(function), "__module__", ""))
+    if module is None or (file := getattr(module, "__file__", None)) is None:
+        return None
+    path = getattr(function, "__qualname__", "")
+    try:
+        is_named = operator.attrgetter(path)(module) == function  # a method of a class is another object each time
+    except AttributeError:
+        is_named = False
+    if not is_named:
+        # a name of `__main__` may be one that no import of it gives
+        names = [] if module.__name__ == "__main__" else [name for name, item in vars(module).items() if item is function]
+        if not names:
+            return None
+        path = names[0]
+    spec, source = module.__spec__, Path(file).resolve()
+    name = spec.name if spec is not None else source.stem  # a script that is run as `__main__`
+    return f"{name}:{path}", str(source.parents[name.count(".") + (source.stem == "__init__")])
+
+
+def failing_test(pair: PairResult, program: str, place: str, folder: str | None, claim: str) -> str:
     """Return a test that fails as long as a pair refutes the claim of a program.
 
     Args:
         program: `module:function`.
         place: `file:line` of it.
+        folder: from which the module is imported; None if the program cannot be.
         claim: arguments of `audit.replay`.
     """
     module, _, path = program.partition(":")
-    name = path.rpartition(".")[2].strip("<>")
-    lines = [f"from {module} import {path.partition('.')[0]}"]
-    if "<" in path:
-        text = f"put the program here: {path} of {module} ({place}) cannot be imported"
-        lines, path = ["", "", f"def {name}(data, rng):", f"    raise NotImplementedError({text!r})", ""], name
+    lines = ["import sys", "", "from numpy import array, inf, nan  # noqa: F401", "", "import audit", ""]
+    if folder is None:
+        text = f"put the program here: {program} ({place}) cannot be imported"
+        lines += ["", "def program(data, rng):", f"    raise NotImplementedError({text!r})", ""]
+        path, name = "program", "program"
+    else:
+        lines += [f"sys.path.append({folder!r})", f"from {module} import {path.partition('.')[0]}  # noqa: E402"]
+        name = path.rpartition(".")[2]
     return "\n".join(
         [
             f'"""{pair.name}: {_one_line(pair.reason)}"""',
             "",
-            "from numpy import array, inf, nan  # noqa: F401",
-            "",
-            "import audit",
             *lines,
             "",
             f"DATA = {literal(pair.data)}",

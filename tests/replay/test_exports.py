@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import audit
+from audit.core.errors import ConfigError, OutputError
 from audit.replays import witness
 from audit.replays.run import Program
 
@@ -62,6 +65,52 @@ def test_the_plugin_loads_nothing_heavy() -> None:
     code = "import sys, audit.api.replay_fixture; print([name for name in ('numpy', 'torch', 'pandas') if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+MODULE = """
+class Sum:
+    def __init__(self, scale): self.scale = scale
+    def __call__(self, data, rng): return len(data) + rng.laplace(0, self.scale)
+
+whole, nothing = Sum(.5), lambda data, rng: len(data) + rng.laplace(0, .5)
+method = whole.__call__
+del_me = Sum(.5)
+"""
+
+
+@pytest.mark.parametrize("name", ["whole", "nothing", "method", "del_me"])
+def test_a_witness_runs_from_any_folder_and_sarif_names_files_by_uris(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"mod_{tmp_path.name}"
+    (tmp_path / "sp ace").mkdir()
+    (tmp_path / "sp ace" / f"{module}.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "sp ace")
+    made = importlib.import_module(module)
+    program = getattr(made, name)
+    if name == "del_me":
+        del made.del_me
+    report = audit.replay(program, [1.0, 2.0], epsilon=1.0, sampling_seconds=0)
+    uri = report.to_sarif()["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri == (tmp_path / "sp ace" / f"{module}.py").as_uri()
+    names: dict[str, Any] = {}
+    monkeypatch.undo()
+    monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    exec(report.witness_test(), names)
+    test = next(item for key, item in names.items() if key.startswith("test_"))
+    error, text = (ConfigError, "put the program here") if name == "del_me" else (AssertionError, "refuted")
+    with pytest.raises(error, match=text):
+        test()
+
+
+def test_a_range_without_numbers_and_a_folder_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    for ends in ({"low": 2.0, "high": 1.0}, {"low": np.nan}, {"high": np.inf}):
+        with pytest.raises(ConfigError, match=r"low is|high is"):
+            audit.replay(lambda data, rng: 0, [1.0], epsilon=1.0, **ends)
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="choose another folder"):
+        audit.replay(lambda data, rng: 0, [1.0], epsilon=1.0).save(tmp_path / "file")
 
 
 def test_a_witness_holds_data_of_every_kind() -> None:
