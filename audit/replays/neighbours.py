@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.replays.records import RecordList, as_float, fill, numbers_in
+from audit.replays.users import UserList
 
 MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
@@ -55,96 +58,90 @@ def make_pairs(
         data: an array, list, DataFrame, tensor, text, tuple of arrays of one length, or dictionary of columns or of records.
         adjacency: whether a record is added and removed, or replaced.
         low, high: ends of the range of a number; those of the data if None.
-        unit: name of the column (or key) of a user: then all records of one user are removed too.
+        unit: name of the column (or key) of a user: then users join, leave or change, with all records of theirs.
         most: pairs.
 
     Raises:
-        ConfigError: data of another type, or without a record.
+        ConfigError: data of another type, without a record, or of which no neighbour differs.
     """
-    records = RecordList(data)
+    records = RecordList(data) if unit is None else UserList(data, unit)
     if not records.count:
         raise ConfigError("data holds no record; give at least one, of which neighbours can be made")
-    bases: list[tuple[str, Any]] = [("", data)]
+    bases: list[tuple[str, RecordList]] = [("", records)]
     if records.count > 3:
-        bases.append((", of the first 2 records", records.take([0, 1])))
-    bases.append((", of equal records", records.take([0] * min(records.count, 5))))
-    streams = [_one_base(name, base, adjacency, (low, high), data) for name, base in bases]
-    first = list(_user_pairs(records, unit)) if unit is not None else []
-    rounds: list[NamedPair] = []
-    for stream, share in zip(streams, _SHARES, strict=False):
-        rounds += [pair for pair, _ in zip(stream, range(max(1, int(most * share))), strict=False)]
-    steps = _walk(records, adjacency, (low, high))
-    return [*(first + rounds)[:most], *(pair for pair, _ in zip(steps, range(most - len(first + rounds)), strict=False))]
+        bases.append((f", of the first 2 {records.noun}s", records.like(records.take([0, 1]))))
+    bases.append((f", of equal {records.noun}s", records.like(records.take([0] * min(records.count, 5)))))
+    strangers = list(_strangers(records, (low, high)))
+    pairs: list[NamedPair] = []
+    for (name, base), share in zip(bases, _SHARES, strict=False):
+        pairs += itertools.islice(_one_base(name, base, adjacency, strangers), max(1, int(most * share)))
+    pairs += itertools.islice(_walk(records, adjacency, strangers), most - len(pairs))
+    if not pairs:
+        raise ConfigError("no neighbour that differs can be made of the data; give a list of pairs (data, neighbour)")
+    return pairs
 
 
-def _walk(records: RecordList, adjacency: Adjacency, ends: tuple[float | None, float | None]) -> Iterator[NamedPair]:
+def _walk(records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:
     """Yield the steps of a walk from the data to none, or to one of equal records: what a decision flips on is on the way."""
-    stranger = next((record for _, record in _strangers(records, ends)), None)
-    data = records.data
+    text, stranger = strangers[0]
+    before = records
     for i in range(records.count - 1, -1, -1):
         if adjacency is Adjacency.ADD_REMOVE:
-            name, successor = f"the last of {i + 1} records removed", records.take(range(i))
-        elif adjacency is Adjacency.ZERO_OUT:
-            name, successor = f"record {i} became zero, as those behind it", _with_zero(data, i)
-        elif stranger is None:
-            return
+            name, successor = f"the last of {i + 1} {records.noun}s removed", records.take(range(i))
         else:
-            name, successor = f"record {i} became a high record, as those behind it", RecordList(data).replace(i, stranger)
-        yield name, data, successor
-        data = successor
+            to_zero = adjacency is Adjacency.ZERO_OUT
+            name = f"{records.label(i)} became {'zero' if to_zero else text}, as those behind it"
+            new = _zero(before, i) if to_zero else stranger
+            if not _differs(before, i, new):
+                continue
+            successor = before.replace(i, new)
+        yield name, before.data, successor
+        before = records.like(successor)
 
 
-def _one_base(
-    name: str, base: Any, adjacency: Adjacency, ends: tuple[float | None, float | None], whole: Any
-) -> Iterator[NamedPair]:
-    records = RecordList(base)
-    indices = list(range(records.count))
+def _one_base(name: str, records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:
+    base, indices = records.data, list(range(records.count))
     places = list(dict.fromkeys([0, records.count - 1, records.count // 2]))[:_REMOVALS]
-    strangers = list(_strangers(RecordList(whole), ends))
     if adjacency is Adjacency.ADD_REMOVE:
         for i in places:
-            yield f"record {i} removed{name}", base, records.take([j for j in indices if j != i])
+            yield f"{records.label(i)} removed{name}", base, records.take([j for j in indices if j != i])
         for text, record in strangers:
-            yield f"{text} added{name}", base, records.append(record)
+            yield f"{records.newcomer}{text} added{name}", base, records.append(record)
         if records.count > 1:
-            yield f"the only record removed{name}", records.take([0]), records.take([])
-    elif adjacency is Adjacency.ZERO_OUT:
-        cases = [(f"record {i}", base, i) for i in places]
-        cases += [(f"{text} in place of record 0", records.replace(0, record), 0) for text, record in strangers]
-        for text, data, i in cases:
-            neighbour = _with_zero(data, i)
-            if repr(neighbour) != repr(data):
-                yield f"{text} became zero{name}", data, neighbour
+            yield f"the only {records.noun} removed{name}", records.take([0]), records.take([])
+        return
+    first, last = records.label(0), records.count - 1
+    if adjacency is Adjacency.ZERO_OUT:
+        bases = [(records.label(i), records, i) for i in places]
+        bases += [(f"{text} in place of {first}", records.like(records.replace(0, record)), 0) for text, record in strangers]
+        cases = [(f"{text} became zero", case, i, _zero(case, i)) for text, case, i in bases]
     else:
-        for text, record in strangers:
-            if repr(record) != repr(records.get(0)):
-                yield f"record 0 became {text}{name}", base, records.replace(0, record)
-        for text, record in strangers[:2]:
-            yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
+        (high, highest), (low, lowest) = (strangers * 2)[:2]
+        cases = [(f"{low} in place of {first} became {high}", records.like(records.replace(0, lowest)), 0, highest)]
+        cases += [(f"{first} became {text}", records, 0, record) for text, record in strangers]
+        cases += [(f"the last {records.noun} became {text}", records, last, record) for text, record in strangers[:2]]
+    for text, case, i, record in cases:
+        if _differs(case, i, record):
+            yield f"{text}{name}", case.data, case.replace(i, record)
 
 
-def _with_zero(data: Any, place: int) -> Any:
-    """Return the data set with a record of zeros at a place."""
-    records = RecordList(data)
+def _differs(records: RecordList, place: int, record: Any) -> bool:
+    """True if a data set has another record at a place."""
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return repr(records.get(place)) != repr(record)
+
+
+def _zero(records: RecordList, place: int) -> Any:
+    """Return the record at a place as one of zeros."""
     record = fill(records.get(place), 0.0)
     if record is None:
         raise ConfigError("adjacency is 'zero_out', and a record holds no number that could become 0")
-    return records.replace(place, _keep_label(data, record))
-
-
-def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
-    users = records.values(unit)
-    for user in list(dict.fromkeys(users))[:6]:
-        yield (
-            f"all records of {unit} {user!r} removed",
-            records.data,
-            records.take([i for i, name in enumerate(users) if name != user]),
-        )
+    return _keep_label(records.data, record)
 
 
 def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
     """Yield further records that a data set may hold, each with its description."""
-    model = records.get(0)
+    model = records.model()
     numbers: list[float] = [x for i in range(min(records.count, 200)) for x in numbers_in(records.get(i))]
     finite = [x for x in numbers if math.isfinite(x)] or [0.0, 1.0]
     low, high = (min(finite) if ends[0] is None else ends[0]), (max(finite) if ends[1] is None else ends[1])
@@ -158,12 +155,13 @@ def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> 
         "a record far below": -1e6 * max(1.0, abs(low)),
     }
     for text, number in values.items():
-        record = fill(model, number)
+        record = fill(model, number, truth=number >= high)
         if record is not None:
             yield text, _keep_label(records.data, record)
     yield "a duplicate", copy.deepcopy(model)
-    if (unknown := fill(model, "a value never seen")) is not None:
-        yield "a new category", unknown
+    for text, word in (("a new category", "a value never seen"), ("an empty text", "")):
+        if (record := fill(model, word)) is not None:
+            yield text, record
 
 
 def _keep_label(data: Any, record: Any) -> Any:
@@ -204,10 +202,11 @@ class PairPool:
             strangers += [_keep_label(data, record) for value in values if (record := fill(model, value)) is not None]
         # appended once for all, so that any data set tried is a choice of places
         for record in strangers:
-            whole = RecordList(whole).append(record)
+            whole = records.like(whole).append(record)
         if adjacency is Adjacency.ZERO_OUT:
-            whole = _with_zero(RecordList(whole).append(model), RecordList(whole).count)
-        self.records, self._adjacency = RecordList(whole), adjacency
+            zero = _zero(records, 0)
+            whole = records.like(whole).append(zero)
+        self.records, self._adjacency = records.like(whole), adjacency
         self.sizes = [0, 1, 2, 3, 4, 6, 8, 12, min(records.count, _LARGEST)]
         self.sizes += [int(item) + i for item in constants if type(item) is int and 1 < item < _LARGEST for i in (-1, 0)]
         places = [place for place, text in enumerate(named, records.count) if text in ("a high record", _BEYOND)]
@@ -245,7 +244,7 @@ class PairPool:
     def build(self, pair: DrawnPair) -> tuple[Any, Any]:
         """Return the two data sets."""
         places, position = list(pair.places), pair.position
-        data = RecordList(self.records.take([*places[:position], pair.record, *places[position:]]))
+        data = self.records.like(self.records.take([*places[:position], pair.record, *places[position:]]))
         if isinstance(data.data, dict) and not data.columns:  # what both hold has one key in both
             if pair.substitute is not None:
                 return data.data, data.replace(position, self.records.get(pair.substitute))

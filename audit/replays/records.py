@@ -16,7 +16,7 @@ def numbers_in(record: Any) -> list[float]:
     """Return the numbers that a record holds, of an array the first ones."""
     if isinstance(record, bool | str | bytes) or record is None:
         return []
-    if isinstance(record, int | float | np.number):
+    if isinstance(record, int | float | np.integer | np.floating):
         return [as_float(record)]
     if isinstance(record, dict):
         return [x for part in record.values() for x in numbers_in(part)]
@@ -33,19 +33,25 @@ def as_float(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
-    """Return a record like another one with every number (or text) replaced, or None if it has none."""
+def fill(record: Any, new: Any, truth: bool | None = None) -> Any:  # noqa: PLR0911 (one arm a type)
+    """Return a record like another one with every number (or text) replaced, or None if it has none.
+
+    Args:
+        truth: what a truth value becomes; None if as `bool` says.
+    """
     text = isinstance(new, str)
     if isinstance(record, str):
         return new if text else None
+    if (is_truth := isinstance(record, bool | np.bool_)) or (isinstance(record, np.ndarray) and record.dtype.kind == "b"):
+        if text or math.isnan(as_float(new)):
+            return None
+        new = bool(new) if truth is None else truth
+        return type(record)(new) if is_truth else np.full_like(record, new)
     if isinstance(record, np.ndarray):
         if record.dtype.kind not in "iuf" or text:
             return None
         value = _within(record.dtype, new)
         return None if value is None else np.full_like(record, value)
-    # before whole numbers, since Python counts truth values among them
-    if isinstance(record, bool) or record is None:
-        return None
     if isinstance(record, np.integer | np.floating):
         value = None if text else _within(record.dtype, new)
         return None if value is None else type(record)(value)
@@ -54,11 +60,11 @@ def fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
     if isinstance(record, float):
         return None if text else type(record)(as_float(new))
     if isinstance(record, dict):
-        filled = {key: fill(part, new) for key, part in record.items()}
+        filled = {key: fill(part, new, truth) for key, part in record.items()}
         union = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
         return union if any(part is not None for part in filled.values()) else None
     if isinstance(record, list | tuple):
-        parts = [fill(part, new) for part in record]
+        parts = [fill(part, new, truth) for part in record]
         return (
             type(record)(old if part is None else part for old, part in zip(record, parts, strict=True))
             if any(p is not None for p in parts)
@@ -76,9 +82,9 @@ def _within(dtype: Any, number: float) -> Any:
     return max(kind(limits.min), min(kind(limits.max), kind(number)))
 
 
-def _new_key(keys: Any) -> Any:
+def new_key(keys: Any) -> Any:
     """Return a key that a dictionary does not hold: the next whole number, or a text with a number."""
-    if all(type(key) is int for key in keys):
+    if all(type(key) in (int, float) for key in keys):
         return max(keys, default=-1) + 1
     return next(name for number in itertools.count(len(keys)) if (name := f"new {number}") not in keys)
 
@@ -86,13 +92,17 @@ def _new_key(keys: Any) -> Any:
 class RecordList:
     """A data set of any supported type as records that can be taken, appended and replaced."""
 
-    def __init__(self, data: Any) -> None:
-        self.data = data
+    noun, newcomer = "record", ""  # the latter before what is added
+
+    def __init__(self, data: Any, like: RecordList | None = None) -> None:
+        """Read a data set; a part of another one, with fewer records, is read as that is."""
+        self.data = data = data.detach() if getattr(data, "requires_grad", False) else data
         # columns of one length: records are rows across them. A list is records, whatever it holds
         parts = list(data.values()) if isinstance(data, dict) else list(data) if isinstance(data, tuple) else []
         lengths = {len(part) for part in parts if hasattr(part, "__len__") and not isinstance(part, str)}
         are_columns = all(isinstance(part, np.ndarray | list) or hasattr(part, "new_tensor") for part in parts)
-        self.columns = [RecordList(part) for part in parts] if len(lengths) == 1 and are_columns else []
+        has_columns = len(lengths) == 1 and are_columns if like is None else bool(like.columns)
+        self.columns: list[RecordList] = [RecordList(part) for part in parts] if has_columns else []
         self.frame = hasattr(data, "iloc")
         self.tensor = hasattr(data, "new_tensor")
         kinds = "array, list, DataFrame, tensor, text, dictionary, tuple of arrays of one length"
@@ -103,12 +113,29 @@ class RecordList:
             or (isinstance(data, np.ndarray) and data.ndim == 0)
         ):
             raise ConfigError(f"data is a {type(data).__name__}; expected an {kinds}, or a list of pairs (data, neighbour)")
+        if (self.frame and not getattr(data, "columns", data.index[:0]).is_unique) or (
+            self.tensor and str(data.layout) != "torch.strided"
+        ):
+            raise ConfigError("data is a sparse tensor, or a table with columns of one name; give each its own, or a dense one")
         self.count = lengths.pop() if self.columns else len(data.splitlines()) if isinstance(data, str) else len(data)
 
     def _with_columns(self, columns: list[Any]) -> Any:
         return dict(zip(self.data, columns, strict=True)) if isinstance(self.data, dict) else tuple(columns)
 
+    def like(self, data: Any) -> RecordList:
+        """Return another data set of the same kind."""
+        return RecordList(data, self)
+
+    def label(self, place: int) -> str:
+        """Return what a record is called."""
+        return f"record {place}"
+
+    def model(self) -> Any:
+        """Return the record that new ones are made like."""
+        return self.get(0)
+
     def get(self, place: int) -> Any:
+        """Return a record."""
         if self.columns:
             return [column.get(place) for column in self.columns]
         if self.frame:
@@ -118,7 +145,8 @@ class RecordList:
         if isinstance(self.data, str):
             return self.data.splitlines()[place]
         if self.tensor:
-            return np.asarray(self.data[place])
+            part = self.data[place].cpu()
+            return (part.float() if str(part.dtype) == "torch.bfloat16" else part).numpy()  # numpy has no such type
         return self.data[place]
 
     def take(self, places: Sequence[int]) -> Any:
@@ -140,7 +168,7 @@ class RecordList:
         """Return a dictionary of the records at these places; one that is taken again has a key of its own."""
         items, table, keys = list(self.data.items()), dict[Any, Any](), dict(self.data)
         for i in places:
-            key = _new_key(keys) if items[i][0] in table else items[i][0]
+            key = new_key(keys) if items[i][0] in table else items[i][0]
             table[key] = keys[key] = items[i][1]
         return table
 
@@ -156,13 +184,15 @@ class RecordList:
             row = type(self.data)([record])
             return type(self.data)(_stack_frames(self.data, row))
         if isinstance(self.data, dict):
-            return {**self.data, _new_key(self.data): record}
+            return {**self.data, new_key(self.data): record}
         if isinstance(self.data, str):
             return self._join([*self.data.splitlines(), record])
         if isinstance(self.data, list):
             return [*self.data, record]
         if self.tensor:
-            return self.data.new_tensor(np.concatenate([np.asarray(self.data), np.asarray(record)[None]]))
+            whole = self.data.new_empty((self.count + 1, *self.data.shape[1:]))
+            whole[:-1], whole[-1] = self.data, self.data.new_tensor(np.asarray(record))
+            return whole
         return np.concatenate([self.data, np.asarray(record, dtype=self.data.dtype)[None]])
 
     def replace(self, place: int, record: Any) -> Any:
@@ -171,7 +201,7 @@ class RecordList:
             return {key: record if i == place else part for i, (key, part) in enumerate(self.data.items())}
         order = list(range(self.count))
         order[place] = self.count
-        return RecordList(self.append(record)).take(order)
+        return self.like(self.append(record)).take(order)
 
     def values(self, name: str) -> list[Any]:
         """Return a column, or a key of each record.

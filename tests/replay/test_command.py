@@ -70,6 +70,46 @@ def test_all_records_of_a_user_leave_together() -> None:
         make_pairs(FRAME, Adjacency.ADD_REMOVE, unit="person")
 
 
+def signs(data: Any, rng: Any) -> Any:
+    totals: dict[Any, float] = {}
+    for row in data:
+        totals[row["user"]] = totals.get(row["user"], 0.0) + float(np.clip(np.nan_to_num(row["value"]), -9, 9))
+    return sum(1 if total > 0 else -1 for total in totals.values()) + rng.laplace()
+
+
+def mean(data: Any, rng: Any) -> Any:  # the number of records is public
+    return sum(min(max(np.nan_to_num(row["value"]), 0), 1) for row in data) / len(data) + rng.laplace(0, 2 / len(data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "adjacency", "epsilon", "code"),
+    [
+        (signs, "add_remove", 1.0, 0),
+        (mean, "replace_one", 1.0, 0),
+        (mean, "replace_one", 0.9, 1),
+        (lambda data, rng: len(data) + rng.laplace(), "add_remove", 2.0, 1),
+    ],
+)
+def test_users_and_no_single_records_join_leave_and_change(program: Any, adjacency: str, epsilon: float, code: int) -> None:
+    rows = [{"user": user, "value": value} for user, value in zip("aabccd", (5.0, -3.0, 2.0, -4.0, 1.0, -2.0), strict=True)]
+    answer = audit.replay(program, rows, epsilon=epsilon, adjacency=adjacency, unit="user", sampling_seconds=0)
+    assert answer.exit_code == code, str(answer)
+
+
+@pytest.mark.parametrize("data", [[True] * 4, np.array([True] * 4), {"ann": [1.0, 2.0], "bob": [2.0], "cid": [3.0, 7.0]}])
+def test_truth_values_change_and_a_part_is_read_as_the_whole(data: Any) -> None:
+    for _, first, second in make_pairs(data, Adjacency.REPLACE_ONE):
+        assert repr(first) != repr(second) and len(first) == len(second)
+    with pytest.raises(ConfigError, match="no neighbour that differs"):
+        make_pairs([{1, 2}] * 3, Adjacency.REPLACE_ONE)
+
+
+def test_a_long_data_set_has_zero_records_everywhere() -> None:
+    names = [name for name, *_ in make_pairs(np.arange(1.0, 3001.0), Adjacency.ZERO_OUT)]
+    assert {"record 0 became zero", "record 1500 became zero", "record 2999 became zero"} <= {*names}
+
+
 def test_a_witness_shrinks_to_the_records_that_matter() -> None:
     data, neighbour = shrink((ARRAY, np.append(ARRAY, 7.0)), lambda a, b: 9.0 in a and len(b) == len(a) + 1)
     assert data.tolist() == [9.0] and neighbour.tolist() == [9.0, 7.0]
