@@ -84,19 +84,19 @@ def make_pairs(
 def _walk(records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:
     """Yield the steps of a walk from the data to none, or to one of equal records: what a decision flips on is on the way."""
     text, stranger = strangers[0]
-    before = records
+    current = records
     for i in range(records.count - 1, -1, -1):
         if adjacency is Adjacency.ADD_REMOVE:
             name, successor = f"the last of {i + 1} {records.noun}s removed", records.take(range(i))
         else:
             to_zero = adjacency is Adjacency.ZERO_OUT
             name = f"{records.label(i)} became {'zero' if to_zero else text}, as those behind it"
-            new = _zero(before, i) if to_zero else stranger
-            if not _differs(before, i, new):
+            new = _zero(current, i) if to_zero else stranger
+            if not _differs(current, i, new):
                 continue
-            successor = before.replace(i, new)
-        yield name, before.data, successor
-        before = records.like(successor)
+            successor = current.replace(i, new)
+        yield name, current.data, successor
+        current = records.like(successor)
 
 
 def _one_base(name: str, records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:

@@ -8,13 +8,13 @@ from typing import Any
 from audit.core.errors import ConfigError
 from audit.replays.records import RecordList, new_key
 
-_MANY = 5  # records of a new user
+_NEW_RECORDS = 5  # records of a new user
 
 
 class UserList(RecordList):
     """A data set as its users; a user is the list of its records. One taken again, or appended, has a name of its own."""
 
-    noun, newcomer = "user", f"a user with {_MANY} times "
+    noun, newcomer = "user", f"a user with {_NEW_RECORDS} times "
 
     def __init__(self, data: Any, unit: str) -> None:
         super().__init__(data)
@@ -38,7 +38,7 @@ class UserList(RecordList):
 
     def model(self) -> Any:
         """Return the records of a new user: many."""
-        return (self.get(0) * _MANY)[:_MANY]
+        return (self.get(0) * _NEW_RECORDS)[:_NEW_RECORDS]
 
     def get(self, place: int) -> list[Any]:
         """Return the records of a user."""
@@ -56,7 +56,7 @@ class UserList(RecordList):
         """Return the data with a new user that has these records."""
         user, records = new_key(self._places), self.records
         for row in record:
-            records = records.like(records.append(self._named(row, user)))
+            records = records.like(records.append(self._name_row(row, user)))
         return records.data
 
     def replace(self, place: int, record: Any) -> Any:
@@ -64,10 +64,10 @@ class UserList(RecordList):
         user, places = list(self._places.items())[place]
         records = self.records
         for i, row in zip(places, record * len(places), strict=False):
-            records = records.like(records.replace(i, self._named(row, user)))
+            records = records.like(records.replace(i, self._name_row(row, user)))
         return records.data
 
-    def _named(self, row: Any, user: Any) -> Any:
+    def _name_row(self, row: Any, user: Any) -> Any:
         if isinstance(row, dict):
             return {**row, self.unit: user}
         return [user if name == self.unit else part for name, part in zip(self.data, row, strict=True)]

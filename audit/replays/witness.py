@@ -20,12 +20,12 @@ _LINE = re.compile(r"((?<![^\s(])(?:[A-Za-z]:\\|/)[^:]*?\.py|[^\s()]+\.py):(\d+)
 
 def definition(function: Callable[..., Any]) -> str:
     """Return `file:line` at which a program is defined, nothing if it has no code of Python."""
-    part = _unwrapped(function)
+    part = _innermost(function)
     code = getattr(part if hasattr(part, "__code__") else getattr(part, "__func__", type(part).__call__), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if inspect.iscode(code) else ""
 
 
-def _unwrapped(function: Callable[..., Any]) -> Any:
+def _innermost(function: Callable[..., Any]) -> Any:
     """Return what partials and wrappers call in the end."""
     part: Any = function
     while hasattr(part, "func") or hasattr(part, "__wrapped__"):
@@ -41,7 +41,7 @@ def line(reason: str, otherwise: str) -> str:
 
 def import_name(function: Callable[..., Any]) -> tuple[str, str] | None:
     """Return `module:name` by which a program is imported, and the folder that its import starts from; None if by no name."""
-    module = sys.modules.get(getattr(_unwrapped(function), "__module__", ""))
+    module = sys.modules.get(getattr(_innermost(function), "__module__", ""))
     if module is None or (file := getattr(module, "__file__", None)) is None:
         return None
     path = getattr(function, "__qualname__", "")
