@@ -24,12 +24,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from ensemble_peers import digits, fresh, job, opacus_loop, plain_loop, purchase_like
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from audit import plugins
 from audit.core.events import sgd
@@ -142,6 +145,38 @@ def operations(training: TrainingJob) -> float:
     with FlopCounterMode(display=False) as counter:
         module(torch.zeros(8, *training.dataset.train.inputs.shape[1:])).sum().backward()
     return counter.get_total_flops() / 8 * mean
+
+
+class Traffic(TorchDispatchMode):
+    """A scope that counts the bytes which operations other than products read and write, and these operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved, self.calls = 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func not in flop_registry and func.overloadpacket not in flop_registry and not func.is_view:
+            values = [value for value in tree_leaves((args, kwargs, result)) if isinstance(value, torch.Tensor)]
+            self.moved += sum(value.numel() * value.element_size() for value in values)
+            self.calls += 1
+        return result
+
+
+def floor(training: TrainingJob) -> float:
+    """Seconds that one model-step takes at least: products at their peak, all else at the speed of an addition as large."""
+    module = fresh(training, 0)
+    rows = round(training.sample_rate * (len(training.dataset.train) + len(training.canaries)))
+    with Traffic() as traffic:
+        module(torch.zeros(rows, *training.dataset.train.inputs.shape[1:])).sum().backward()
+    first, second, into = torch.ones(3, max(1, traffic.moved // traffic.calls // 12))
+    chosen = []
+    for _ in range(12):
+        start = time.process_time()
+        for _ in range(100):
+            torch.add(first, second, out=into)
+        chosen.append((time.process_time() - start) / 100)
+    return operations(training) / matmul_peak() / 1e9 + traffic.moved * min(chosen) / (12 * len(into))
 
 
 def lira(repeats: int, models: int, epochs: int) -> None:

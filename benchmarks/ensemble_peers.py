@@ -139,7 +139,7 @@ def opacus_loop(training: TrainingJob, mode: str, models: int) -> list[nn.Module
             optimizer = DPOptimizerFastGradientClipping(inner, **options)
             criterion = DPLossFastGradientClipping(module, optimizer, nn.CrossEntropyLoss())
         else:
-            module = GradSampleModule(plain)
+            module = GradSampleModule(plain, force_functorch=mode == "functorch")
             optimizer = DPOptimizer(inner, **options)
             criterion = nn.CrossEntropyLoss()
         drawn = batches(training, index)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
@@ -17,8 +17,10 @@ from audit.core.seeds import Seed
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.gradients.adaptive_clipping import Quantile
-from audit.engine.layers.layers import MatrixLayer, Use
-from audit.engine.parameter_layout import Layout
+from audit.engine.gradients.clipping import Clip, Rows, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers.layers import LinearLayer, MatrixLayer, Use
+from audit.engine.losses import UsualLoss
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.clip_check import Recomputation
 from tests.engine import cases
@@ -117,16 +119,26 @@ def test_norms_that_are_no_numbers_for_ordinary_records_are_still_caught(monkeyp
         train(cases.job(NOISY), cases.silent)
 
 
-@pytest.mark.parametrize(("apart", "told"), [(0.0, 0.0), (1e-3, 1.0)], ids=["within rounding", "farther"])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_derivative_that_jumps_within_rounding_blames_no_engine(apart: float, told: float, sign: float) -> None:
-    """The engine is on one side of the zero of a ReLU, plain autograd on the other."""
-    module = torch.nn.Linear(1, 1, bias=False)
-    engine = SimpleNamespace(state=lambda: {"weight": torch.ones(1, 1, 1)}, layout=Layout.of(module), random=False)
-    recomputation = Recomputation([module], [Seed(0)], models=1, steps=5)
-
-    def errors() -> dict[int, float]:
-        weight = recomputation._values(engine, 0)["weight"].item()  # type: ignore[arg-type]
-        return {0: 0.0 if sign * (weight - 1.0) > apart else 1.0}
-
-    assert recomputation._least_errors(engine, errors) == {0: told}  # type: ignore[arg-type]
+@pytest.mark.parametrize("share", [1.0, 0.5], ids=["right", "wrong"])
+@pytest.mark.parametrize("clip", [None, Clip(norm=0.1)], ids=["sum", "clipped"])
+def test_units_at_a_jump_of_their_derivative_blame_a_wrong_engine_alone(
+    share: float, clip: Clip | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain autograd finds 24 units at exactly zero, the engine a rounding error above it."""
+    torch.manual_seed(0)
+    first, last, inputs = nn.Linear(4, 24), nn.Linear(24, 3), torch.randint(-3, 4, (8, 4)).float()
+    modules: list[nn.Module] = [nn.Sequential(first, nn.ReLU(), last)]
+    with torch.no_grad():
+        first.weight.copy_(torch.randint(-3, 4, (24, 4)))
+        first.bias.copy_(-(inputs @ first.weight.T)[torch.arange(24) % 8, torch.arange(24)])
+    forward, engine = LinearLayer.forward, TapeGradients(modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
+    monkeypatch.setattr(LinearLayer, "forward", lambda *arguments: forward(*arguments) + 1e-7)
+    if share < 1.0:
+        slopes = UsualLoss.slopes
+        monkeypatch.setattr(UsualLoss, "slopes", lambda *arguments: share * slopes(*arguments))
+    rows = Rows(inputs=inputs, labels=torch.arange(8) % 3, mask=torch.ones(1, 8, dtype=torch.bool))
+    before = engine.flat.clone()
+    recomputation = Recomputation(modules, [Seed(0)], models=1, steps=3)
+    with pytest.raises(ExecutionMismatch) if share < 1.0 else nullcontext():
+        recomputation.compare(2, engine, rows, clip)
+    assert torch.equal(engine.flat, before) and (recomputation.errors[0] < 1e-4) == (share == 1.0)

@@ -1,5 +1,6 @@
 """A second opinion on gradients: single examples and sums by plain autograd, sharing no arithmetic with the engine."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,18 +15,21 @@ from audit.engine.gradients.clipping import Clip, Gradients, Rows
 from audit.engine.gradients.dropout_draws import cut_rows, kept_factors, still, with_factors
 from audit.engine.layers.modes import with_values
 
+Gradient = tuple[dict[str, Tensor], float]  # name to value, and the norm that an error is measured in
+
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
 _MODELS = 8  # of a job, about, of which something is recomputed
 _EARLY_STEP = 2
 _NO_CLIP = 1e30  # a norm that no gradient has: the arithmetic of clipping, with every factor 1
 _FLOOR = 1e-2
-_SIDES = 16  # tries to come to the engine's side of a jump of the derivative
+# rounding errors by which parameters are moved, to see if the derivative jumps there; the engine may differ by more than that
+_ROUNDINGS, _FARTHER = (0.0, *(1.0, 4.0, 16.0) * 5), 4.0
+# how far from a jump the two are compared instead, as a share of the parameters' size, and at how many points
+_AWAY, _NEIGHBOURS = 1e-3, 16
 _LARGE = 2.0**30  # the square of a product of two such numbers is near the end of single precision
 
 
-def plain_gradient(
-    module: nn.Module, values: Mapping[str, Tensor], example: Rows, *, reduction: str = "mean"
-) -> tuple[dict[str, Tensor], float]:
+def plain_gradient(module: nn.Module, values: Mapping[str, Tensor], example: Rows, *, reduction: str = "mean") -> Gradient:
     """The gradient of a loss by plain autograd, name to value, and the norm below which its rounding is not known.
 
     `values` are parameters and buffers, which are left alone; nothing of `example` is padding; its rows' losses are reduced to
@@ -37,7 +41,7 @@ def plain_gradient(
     own = {name: value.detach().clone() for name, value in values.items()}
     leaves = {name: own[name].requires_grad_() for name in names}
 
-    def work(plain: nn.Module) -> tuple[dict[str, Tensor], float]:
+    def work(plain: nn.Module) -> Gradient:
         outputs = plain(example.inputs)
         losses = example.loss.values(outputs, example.labels)
         loss = losses.mean() if reduction == "mean" else losses.sum()
@@ -93,7 +97,7 @@ class Recomputation:
         # from the number of steps alone: the same in every chunk of a job
         self._steps = {self._early, int(np.random.default_rng(steps).integers(steps))} if steps else set()
         self.errors = np.full(len(seeds), -1.0)
-        self._side = 0  # 0: at the parameters themselves
+        self._jumping: set[int] = set()  # models that came to a jump of the derivative
 
     def due(self, step: int) -> bool:
         return step in self._steps
@@ -111,23 +115,6 @@ class Recomputation:
                 rows_by_model[model] = real[int(place * len(real))]
         return rows_by_model
 
-    def sum_gradients(
-        self, engine: Gradients, rows: Rows, factors: Sequence[Tensor] = ()
-    ) -> dict[int, tuple[dict[str, Tensor], float]]:
-        """By model the sum of the gradients of all its `rows`, with dropout that multiplies by `factors`."""
-        sums_by_model = {}
-        for model in self._rows_to_check(rows):
-            module = self._module(engine, model)
-            mask = rows.mask[model].repeat_interleave(rows.copies)
-            section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
-            values = self._values(engine, model)
-            sample = rows.whole(section.start + real)
-            cuts = cut_rows(factors, section, len(rows.inputs))
-            own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
-            gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
-            sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
-        return sums_by_model
-
     def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip | None) -> None:
         """Recomputes one real row of each chosen model, or the sums over a pass if nothing is clipped.
 
@@ -138,50 +125,72 @@ class Recomputation:
         if not rows_by_model:
             return
         if clip is None:
-            state = {name: value.clone() for name, value in engine.state().items()}
-            errors = self._least_errors(engine, lambda: self._sum_errors(engine, rows, state))
+            errors = self._least_errors(engine, lambda: self._sum_errors(engine, rows, rows_by_model))
         else:
             errors = self._least_errors(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip))
         for model, error in errors.items():
             self._note(step, model, error)
 
-    def _sum_errors(self, engine: Gradients, rows: Rows, state: Mapping[str, Tensor]) -> dict[int, float]:
-        """By model the distance of its sum over a pass to plain autograd's; `state` is what the models are left in."""
+    def _least_errors(self, engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
+        """Return the errors that `work` finds, model to error: of a model at a jump of its derivative, at a point near by.
+
+        The derivative of ReLU or of a maximum jumps at zero. Where a value is zero within rounding, two right ways land on
+        different sides. A wrong way is wrong at a small distance as well, where no value is zero.
+        """
+        self._jumping.clear()
+        errors, before = still(engine, work), engine.flat.clone()
+        for neighbour in range(_NEIGHBOURS):
+            jumping = self._jumping & errors.keys()
+            if not jumping:
+                break
+            stream = torch.Generator().manual_seed(neighbour)
+            for slot in engine.layout.slots:
+                values = slot.view(engine.flat)
+                shift = torch.randn(values.shape[1:], generator=stream).to(values)
+                values.add_(shift * _AWAY * max(float(values.square().mean().sqrt()), 0.1))
+            self._jumping.clear()
+            again = still(engine, work)
+            engine.flat.copy_(before)
+            errors |= {model: again.get(model, errors[model]) for model in jumping}
+            self._jumping &= jumping
+        return errors
+
+    def _error(self, model: int, own: Mapping[str, Tensor], plain: Callable[[int], Gradient]) -> float:
+        """Return how far the engine's gradient `own` is from `plain(0)`, and note if that lies at a jump of the derivative.
+
+        `plain(n)` is plain autograd with parameters that are moved by rounding errors, as `_ROUNDINGS` says.
+        """
+        gradient, unit = plain(0)
+        error = _apart(own, gradient) / unit
+        if RECOMPUTATION_LIMIT < error < math.inf:
+            jump = max(_apart(plain(draw)[0], gradient) / unit for draw in range(1, len(_ROUNDINGS)))
+            if error <= _FARTHER * jump:
+                self._jumping.add(model)
+        return error
+
+    def _sum_errors(self, engine: Gradients, rows: Rows, models: Iterable[int]) -> dict[int, float]:
+        """By model the distance of its sum over a pass to plain autograd's."""
+        state = {name: value.clone() for name, value in engine.state().items()}
         total = torch.zeros_like(engine.flat)
         with kept_factors(engine) as factors:
             engine.add_sum(rows, None, total)
         for name, value in engine.state().items():
             value.copy_(state[name])  # a layer with its own state (BatchNorm) has moved it
-        sums = self.sum_gradients(engine, rows, factors)
         return {
-            model: _apart(engine, total, model, plain) / max(total_norm(plain), floor, 1e-30)
-            for model, (plain, floor) in sums.items()
+            model: self._error(model, _part(engine, total, model), functools.partial(self._sum, engine, rows, model, factors))
+            for model in models
         }
 
-    def _least_errors(self, engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
-        """Return the errors that `work` finds, model to error; above the limit the least of several tries.
-
-        The derivative of ReLU or of a maximum jumps at zero. Where a value is zero within rounding, two right ways land on
-        different sides, so parameters are moved by a rounding error until plain autograd lands on the engine's side.
-        """
-        errors = still(engine, work)
-        for self._side in range(1, _SIDES + 1):
-            if max(errors.values(), default=0.0) <= RECOMPUTATION_LIMIT:
-                break
-            again = still(engine, work)
-            errors = {model: min(error, again.get(model, error)) for model, error in errors.items()}
-        self._side = 0
-        return errors
-
-    def _values(self, engine: Gradients, model: int) -> dict[str, Tensor]:
-        """Parameters and buffers of one model, at `_side` above 0 the parameters moved by their rounding error."""
-        values = {name: value[model] for name, value in engine.state().items()}
-        if self._side:
-            draws = torch.Generator().manual_seed(self._side)
-            for slot in engine.layout.slots:
-                shift = torch.randn(values[slot.name].shape, generator=draws).to(values[slot.name])
-                values[slot.name] = values[slot.name] * (1 + torch.finfo(shift.dtype).eps * shift)
-        return values
+    def _sum(self, engine: Gradients, rows: Rows, model: int, factors: Sequence[Tensor], draw: int) -> Gradient:
+        """The sum of the gradients of all `rows` of one model, with dropout that multiplies by `factors`."""
+        mask = rows.mask[model].repeat_interleave(rows.copies)
+        section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
+        cuts = cut_rows(factors, section, len(rows.inputs))
+        own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
+        values, sample, module = _values(engine, model, draw), rows.whole(section.start + real), self._module(engine, model)
+        gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
+        sums = {name: value / rows.copies for name, value in gradients.items()}
+        return sums, max(total_norm(sums), floor, 1e-30)
 
     def _example_errors(self, engine: Gradients, rows: Rows, rows_by_model: Mapping[int, int], clip: Clip) -> dict[int, float]:
         """By model the distance of one example's gradient, clipped and not clipped, to plain autograd's."""
@@ -197,31 +206,27 @@ class Recomputation:
         errors = {}
         for model, row in rows_by_model.items():
             place = model * rows.mask.shape[1] + row
-            plain, floor = self._gradient(engine, rows, model, place, factors)
-            own = clip.of_model(model)
+            gradient = functools.cache(functools.partial(self._gradient, engine, rows, place, factors))
+            plain, own = gradient(0)[0], clip.of_model(model)
             views = rows.inputs[place * rows.copies : (place + 1) * rows.copies]
             norms = (total_norm(plain), 0.0 if clipping is None else float(clipping.norms[model, row]))
             if not all(map(math.isfinite, norms)) and _leaves_range([views, engine.flat[model], *plain.values()]):
                 errors[model] = max(0.0, float(own_total[model].double().norm()) / float(own.norm) - 1.0)  # the bound holds
                 continue
-            errors[model] = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
+            errors[model] = self._error(model, _part(engine, own_total, model), functools.partial(_clipped, gradient, own))
             if single_factors:  # other draws
-                plain, floor = self._gradient(engine, single, model, model, single_factors)
-            finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
-            if math.isfinite(floor):
-                errors[model] = max(errors[model], _apart(engine, full, model, finite) / max(total_norm(finite), floor, 1e-30))
+                gradient = functools.cache(functools.partial(self._gradient, engine, single, model, single_factors))
+            whole = self._error(model, _part(engine, full, model), functools.partial(_finite, gradient))
+            errors[model] = max(errors[model], whole)
         return errors
 
-    def _gradient(
-        self, engine: Gradients, rows: Rows, model: int, place: int, factors: Sequence[Tensor]
-    ) -> tuple[dict[str, Tensor], float]:
+    def _gradient(self, engine: Gradients, rows: Rows, place: int, factors: Sequence[Tensor], draw: int) -> Gradient:
         """Plain gradient of the example at `place` among those of all models, with dropout that multiplies by `factors`."""
+        model = place // rows.mask.shape[1]
         module = self._module(engine, model)
         section = slice(place * rows.copies, (place + 1) * rows.copies)
         own = cut_rows(factors, section, len(rows.inputs))
-        example = rows.whole(section)
-        values = self._values(engine, model)
-        return plain_gradient(with_factors(module, own) if own else module, values, example)
+        return plain_gradient(with_factors(module, own) if own else module, _values(engine, model, draw), rows.whole(section))
 
     def _note(self, step: int, model: int, error: float) -> None:
         error = error if math.isfinite(error) else math.inf
@@ -250,7 +255,34 @@ def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:
     return replace(rows, inputs=rows.inputs[views], labels=rows.labels[views], mask=real, records=records)
 
 
-def _apart(engine: Gradients, total: Tensor, model: int, plain: Mapping[str, Tensor]) -> float:
-    """Distance between one model's part of `total` and the gradient `plain`."""
-    apart = [(slot.view(total)[model] - plain[slot.name]).double().square().sum() for slot in engine.layout.slots]
+def _clipped(gradient: Callable[[int], Gradient], clip: Clip, draw: int) -> Gradient:
+    return clipped_alone(gradient(draw)[0], clip), float(clip.norm)
+
+
+def _finite(gradient: Callable[[int], Gradient], draw: int) -> Gradient:
+    """A gradient that is not clipped, or zero if it is not finite."""
+    plain, floor = gradient(draw)
+    finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
+    return finite, max(total_norm(finite), floor, 1e-30) if math.isfinite(floor) else math.inf  # nothing is known then
+
+
+def _values(engine: Gradients, model: int, draw: int) -> dict[str, Tensor]:
+    """Parameters and buffers of one model; with a `draw` above 0 moved by some of their rounding errors."""
+    values = {name: value[model] for name, value in engine.state().items()}
+    stream = torch.Generator().manual_seed(draw)
+    for name, value in values.items() if draw else ():
+        if value.is_floating_point():
+            shift = torch.randn(value.shape, generator=stream).to(value)
+            values[name] = value * (1 + _ROUNDINGS[draw] * torch.finfo(value.dtype).eps * shift)
+    return values
+
+
+def _part(engine: Gradients, total: Tensor, model: int) -> dict[str, Tensor]:
+    """One model's part of `total`, name to value."""
+    return {slot.name: slot.view(total)[model] for slot in engine.layout.slots}
+
+
+def _apart(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> float:
+    """Distance between two gradients."""
+    apart = [(value - right[name]).double().square().sum() for name, value in left.items()]
     return math.sqrt(float(torch.stack(apart).sum()))
