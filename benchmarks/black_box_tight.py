@@ -38,7 +38,7 @@ from audit.core.training import TrainingJob
 from audit.core.views import Scores, View
 from audit.data import load
 from audit.engine.read import observe
-from audit.experiment.line import figures
+from audit.experiment.line import findings
 from audit.stats.bounds.score_distributions import ScoreLaw
 
 DELTA, CONFIDENCE = 1e-5, 0.95
@@ -133,7 +133,7 @@ def main() -> None:
         canary=canary.description,
     )
     scores = Scores(values=np.array(values), included=included[:, 0], game=game, attack="loss", mechanism=mechanism)
-    result = figures.attack_result(scores, confidence=CONFIDENCE)
+    result = findings.attack_result(scores, confidence=CONFIDENCE)
     accuracy = float(np.mean(test.argmax(-1) == source.test.labels))
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")

@@ -56,7 +56,7 @@ def compare_attacks(
     """
     from audit import plugins
     from audit.experiment.external.attack_comparison import compare
-    from audit.experiment.games.own_attacks import build_attack
+    from audit.experiment.games.attack import build_attack
 
     view, labels = _view(_arrays(models))
     folder = plugins.FOLDERS["scorers"]

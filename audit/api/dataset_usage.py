@@ -51,7 +51,7 @@ def dataset_usage(
     from audit.experiment.external.dataset_usage import UsageSettings, estimate_usage
     from audit.experiment.external.inspection import ReferenceTraining
     from audit.experiment.external.reference_training import TrainingRecords
-    from audit.experiment.games.own_attacks import build_attack
+    from audit.experiment.games.attack import build_attack
 
     records, truths = array(inputs), np.asarray(array(labels))
     audited = Records(inputs=records, labels=truths)  # refuses inputs and labels of other lengths

@@ -60,7 +60,7 @@ def run(
         docs/develop/design.md, "The straight line".
     """
     from audit.core.training import Watcher
-    from audit.experiment.games import naming
+    from audit.experiment.games import records
     from audit.experiment.line.ledger_entry import LedgerEntry
 
     resolution = resolve(config, overrides or {})
@@ -72,7 +72,7 @@ def run(
             resolved=resolution,
             folder=folder,
             resume=resume,
-            key=None if record_key is None else naming.read_key(Path(record_key)),
+            key=None if record_key is None else records.read_key(Path(record_key)),
             entry=LedgerEntry(file=ledger, training=record),
             formats=resolution.config.output.formats if output is not None else (),
             watching=lambda experiment: nullcontext(watcher),
@@ -138,14 +138,14 @@ class Launch:
         from audit.config.seeds import refuse_short_seed
         from audit.execution import manifest
         from audit.execution.code import sources
-        from audit.experiment.games import naming
+        from audit.experiment.games import records
         from audit.experiment.line import assemble
         from audit.experiment.line import report as summary
         from audit.experiment.line import run as line
-        from audit.experiment.plan.disk import bytes_needed
+        from audit.experiment.plan.plan import bytes_needed
 
         start = time.monotonic()
-        names = naming.RecordKey(store.record_key(self.key))
+        names = records.RecordKey(store.record_key(self.key))
         seed = store.seed() if self.resolved.config.seed is None else None
         experiment = assemble.assemble(self.resolved.config, key=names, seed=seed)
         refuse_short_seed(self.resolved)

@@ -47,7 +47,7 @@ def external_edition(report: AuditReport, source: Path, title: str | None, earli
 def make_edition(report: AuditReport, folder: Path, title: str | None) -> tuple[AuditReport, dict[Place, ScoredGame], bytes]:
     """Return the edition that scores and secret of a run folder give, with those; `DataError` if they are damaged."""
     from audit.experiment.external import editions
-    from audit.experiment.games import naming
+    from audit.experiment.games import records
     from reports.editions.external import external
 
     games, key = _scored_games(report, folder / SCORES), folder / KEY
@@ -55,7 +55,7 @@ def make_edition(report: AuditReport, folder: Path, title: str | None) -> tuple[
         raise DataError(
             f"'{key}' is missing: an external edition turns memberships over by a secret of the run; put the file back there"
         )
-    secret = naming.read_key(key)
+    secret = records.read_key(key)
     return external(editions.noisy_report(report, games, secret), title, editions.EPSILON), games, secret
 
 

@@ -28,11 +28,11 @@ def lookup(
     """Find the rows of records that a report names; needs the key. Exit code 2 if a name matches no row."""
     from audit.cli.report_files import load
     from audit.execution import run_folder
-    from audit.experiment.games import naming
+    from audit.experiment.games import records
 
     document = load(source)
     folder = source if source.is_dir() else source.parent
-    secret = naming.RecordKey(naming.read_key(key or folder / run_folder.RECORD_KEY))
+    secret = records.RecordKey(records.read_key(key or folder / run_folder.RECORD_KEY))
     rows = secret.rows(names, count)
     missing = [name for name in names if name not in rows]
     if missing:

@@ -150,7 +150,7 @@ def model(
     from audit.cli import deliver
     from audit.execution import run_folder
     from audit.experiment.external import inspection
-    from audit.experiment.games import naming
+    from audit.experiment.games import records
 
     limits = gates.read(gate)
     settings = inspection.Settings(
@@ -161,7 +161,7 @@ def model(
         claim_unit=claim_unit,
         coins=None if coins is None else read_coins(coins),
         randomised_seed=_coin_seed(randomised_seed, randomised_seed_file),
-        record_key=None if record_key is None else naming.read_key(record_key),
+        record_key=None if record_key is None else records.read_key(record_key),
         overlap="drop" if drop_overlap else "refuse",
         scorers=tuple(scorer) if scorer else None,
         proven_by=tuple(scorer) if scorer else None,

@@ -30,7 +30,7 @@ def show(rows: Sequence[PowerRow], console: Any) -> None:
     from rich.table import Table
 
     from audit.core.rounding import up
-    from audit.experiment.plan.plan_power import NEEDED_DRAWS
+    from audit.experiment.plan.plan import NEEDED_DRAWS
 
     if not rows:
         console.print("power: no estimator of this plan is quick enough to simulate")

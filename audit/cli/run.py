@@ -36,7 +36,7 @@ def run(
     from audit import config as configs
     from audit.api.run import Launch
     from audit.cli.progress import stage_lines
-    from audit.experiment.games import naming
+    from audit.experiment.games import records
     from audit.experiment.line.ledger_entry import LedgerEntry
 
     resolution = configs.load(config, override or ())
@@ -47,7 +47,7 @@ def run(
         resolved=resolution,
         folder=output or _folder(resolution, resume),
         resume=resume,
-        key=None if record_key is None else naming.read_key(record_key),
+        key=None if record_key is None else records.read_key(record_key),
         entry=LedgerEntry(file=ledger, training=record),
         formats=resolution.config.output.formats,
         watching=(lambda experiment: nullcontext(Watcher())) if quiet or as_json else _watching,

@@ -13,7 +13,7 @@ from audit.core.canaries import Canaries, PlantedRecords
 from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
-from audit.experiment.games.job import with_companions, with_copies
+from audit.experiment.games.job_specs import with_companions, with_copies
 from tests.attacks.test_redrawn_attribute import table
 from tests.conformance.test_canaries import small_dataset
 

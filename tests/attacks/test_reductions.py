@@ -22,7 +22,7 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.engine.read.observe import EnsembleReader
 from audit.experiment.games.attack import canary_scores
-from audit.experiment.games.reductions import OF_FIGURES, kept_signals
+from audit.experiment.games.spec import OF_FIGURES, kept_signals
 from audit.models.build import initialise_model
 
 RANDOM = np.random.default_rng(3)

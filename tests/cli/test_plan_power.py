@@ -15,7 +15,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.experiment.games.prepared_game import insert
 from audit.experiment.line import assemble
-from audit.experiment.plan.plan_power import PowerStudy
+from audit.experiment.plan.plan import PowerStudy
 from tests.tiny import CONFIG
 
 

@@ -29,7 +29,7 @@ from audit.core.results import AuditReport, GateResult
 from audit.execution import run_folder
 from audit.execution.report_fields import find_foreign
 from audit.experiment.external.inspection import Settings, inspect_scores
-from audit.experiment.line import again, consistency, folder_again, run_source
+from audit.experiment.line import again, consistency, folder_again
 from reports.formats.json import to_json
 from tests.reports.scored import scored_report
 from tests.tiny import CONFIG
@@ -179,18 +179,18 @@ SCORES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 def test_scores_in_another_form_are_refused(kind: str, tmp_path: Path) -> None:
     report, table = scored_report()
     table.to_parquet(tmp_path / "scores.parquet")
-    assert len(run_source.read_source(tmp_path, report).tables) == 5
+    assert len(folder_again.read_source(tmp_path, report).tables) == 5
     SCORES[kind](table).to_parquet(tmp_path / "scores.parquet")
     with pytest.raises(DataError, match=r"scores\.parquet"):
-        run_source.read_source(tmp_path, report)
+        folder_again.read_source(tmp_path, report)
 
 
 def test_lines_that_no_audit_writes_into_its_config_are_named(tmp_path: Path) -> None:
     report = scored()
     for more in ('certified_by: "TUV"\n', "# signed by TUV\n", "order: {distance: 1}\n"):
-        source = run_source.read_source(tmp_path, replace(report, config=report.config + more))
+        source = folder_again.read_source(tmp_path, replace(report, config=report.config + more))
         assert any(value != follows for _, value, follows in folder_again.read_config(source)[1]), more
-    source = run_source.read_source(tmp_path, report)
+    source = folder_again.read_source(tmp_path, report)
     assert all(value == follows for _, value, follows in folder_again.read_config(source)[1])
 
 
@@ -242,7 +242,7 @@ def test_a_federation_s_noise_and_coins_are_those_of_config_and_seed(tmp_path: P
     assert check_numbers(folder).problems == []
     report, config = load(folder), read.parse(load(folder).config, environment={}).config
     result = next(row for row in report.mechanisms if row.claims)
-    source = run_source.read_source(folder, report)
+    source = folder_again.read_source(folder, report)
     accountants = again._accountants(source)
     assert accountants is not None and result.mechanism is not None
     follows = again._event(result, "client", config, accountants, source)

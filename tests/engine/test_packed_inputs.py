@@ -21,7 +21,7 @@ from audit.data.load import load
 from audit.engine.ensemble import train
 from audit.engine.read.observe import logits
 from audit.engine.schedule import ScheduleSettings
-from audit.experiment.games.job import job_key
+from audit.experiment.games.job_specs import job_key
 from audit.models.build import build
 from audit.models.packed_inputs import refuse_order
 from audit.trainers.user_function import UserFunction

@@ -33,7 +33,7 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.experiment.games.job import check_files, dataset_digest, with_companions
+from audit.experiment.games.job_specs import check_files, dataset_digest, with_companions
 from audit.trainers.federated import FederatedTrainer
 from audit.trainers.opacus import OpacusTrainer
 from audit.trainers.user_function import UserFunction

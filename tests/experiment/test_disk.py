@@ -10,7 +10,7 @@ import yaml
 from audit.api.configs import resolve
 from audit.core.errors import ConfigError
 from audit.experiment.line import assemble
-from audit.experiment.plan.disk import bytes_needed
+from audit.experiment.plan.plan import bytes_needed
 from tests.tiny import CONFIG
 
 

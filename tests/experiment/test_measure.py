@@ -20,8 +20,8 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games import records
 from audit.experiment.games.hypothesis import ClaimLimits
-from audit.experiment.games.naming import new_key
-from audit.experiment.line import figures
+from audit.experiment.games.records import new_key
+from audit.experiment.line import findings
 from audit.stats.bounds import roc
 
 
@@ -97,7 +97,7 @@ def test_the_control_allows_what_chance_brings() -> None:
 
 
 def test_no_rate_below_the_resolution() -> None:
-    result = figures.attack_result(drawn(300, 2.0), confidence=0.95)
+    result = findings.attack_result(drawn(300, 2.0), confidence=0.95)
     by_target = {point.target_fpr: point for point in result.tpr_at}
     assert by_target[0.001].tpr is None
     point = by_target[0.1]
@@ -110,8 +110,8 @@ def test_no_rate_below_the_resolution() -> None:
 
 @pytest.mark.slow
 def test_curves_are_thin_and_keep_their_ends() -> None:
-    result = figures.attack_result(drawn(30_000, 1.0), confidence=0.95).roc
-    assert len(result.fpr) <= figures.CURVE_POINTS + 1
+    result = findings.attack_result(drawn(30_000, 1.0), confidence=0.95).roc
+    assert len(result.fpr) <= findings.CURVE_POINTS + 1
     assert result.fpr[-1] == result.tpr[-1] == 1.0
     assert all(a < b for a, b in zip(result.fpr, result.fpr[1:], strict=False))
     assert all(low <= rate <= high for low, rate, high in zip(result.lower, result.tpr, result.upper, strict=True))
@@ -120,7 +120,7 @@ def test_curves_are_thin_and_keep_their_ends() -> None:
 def test_ties_are_not_leakage() -> None:
     scores = drawn(400, 0.0)
     tied = Scores(values=np.zeros(400), included=scores.included, game=scores.game)
-    result = figures.attack_result(tied, confidence=0.95)
+    result = findings.attack_result(tied, confidence=0.95)
     assert result.auc == pytest.approx(0.5)
     point = next(point for point in result.tpr_at if point.target_fpr == 0.1)
     assert point.tpr is not None and 0.02 < point.tpr < 0.25
@@ -128,7 +128,7 @@ def test_ties_are_not_leakage() -> None:
 
 def test_what_a_claim_allows_stands_beside_what_was_found() -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
-    result = figures.attack_result(drawn(300, 2.0), confidence=0.95, claim_limits=ClaimLimits(claim=claim))
+    result = findings.attack_result(drawn(300, 2.0), confidence=0.95, claim_limits=ClaimLimits(claim=claim))
     assert result.tpr_at[1].allowed == pytest.approx(np.exp(1.0) * 0.01 + 1e-5)
 
 
@@ -169,7 +169,7 @@ def test_an_attack_with_one_side_only_is_refused_in_words() -> None:
     for included in (np.ones(4, dtype=bool), np.zeros(4, dtype=bool)):
         one_sided = replace(drawn(4, 0.0), included=included)
         with pytest.raises(DataError, match="nonmember scores; it needs at least one of each"):
-            figures.attack_result(one_sided, confidence=0.95)
+            findings.attack_result(one_sided, confidence=0.95)
 
 
 def test_the_control_allows_the_false_alarms_of_all_its_estimators() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Dataset, Records
 from audit.experiment.games import records
-from audit.experiment.games.naming import new_key
+from audit.experiment.games.records import new_key
 
 
 def dataset(labels: list[int], groups: list[str] | None) -> Dataset:

@@ -28,7 +28,7 @@ from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.observed import load_models
 from audit.experiment.games.prepared_game import PreparedGame, prepare_games
 from audit.experiment.games.spec import Experiment
-from audit.experiment.line import assemble, rehearsal, run, untrained
+from audit.experiment.line import assemble, rehearsal, run
 from audit.experiment.line.train import Resources, train
 from tests.marks import sample
 from tests.tiny import CONFIG
@@ -98,7 +98,7 @@ def scored(experiment: Experiment, prepared_game: PreparedGame, store: Store) ->
 def agree(canaries: str, access: str, references: int, folder: Path, scorers: Sequence[str] = SCORERS) -> None:
     experiment = assembled(canaries, access, references, scorers)
     (prepared_game,) = planted(experiment)
-    models = untrained.untrained_models(prepared_game.training, experiment.audit_inputs.dataset, "cpu")
+    models = rehearsal.untrained_models(prepared_game.training, experiment.audit_inputs.dataset, "cpu")
     known = rehearsal.rehearse(prepared_game, 3, models)
     own = prepared_game.assignment.included[prepared_game.game_design.runs :]
     failures = {planned.name: known.failure(planned, own) for planned in prepared_game.game_design.attacks}

@@ -16,7 +16,7 @@ from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
 from audit.core.views import Scores
 from audit.experiment.describe.description import with_secrets
-from audit.experiment.line.figures import attack_result
+from audit.experiment.line.findings import attack_result
 from audit.stats.scoring import texts
 from reports.editions.external import external
 from reports.formats.json import to_json

@@ -10,7 +10,7 @@ import pytest
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core import event_reading
-from audit.experiment.games.job import JobSpec
+from audit.experiment.games.job_specs import JobSpec
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line.assemble import assemble
 from audit.experiment.plan import plan

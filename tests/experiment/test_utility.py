@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from audit.core.data import Dataset, Records
 from audit.core.training import Executed
-from audit.experiment.describe.utility import utility
+from audit.experiment.describe.description import utility
 from audit.experiment.games.observed import Observations
 from audit.experiment.games.utility_figures import compute_utility
 

@@ -34,7 +34,7 @@ from audit.core.lower_bounds import (
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.rounding import down, places_apart, up
 from audit.core.views import Scores
-from audit.experiment.line.figures import attack_result
+from audit.experiment.line.findings import attack_result
 from reports.formats import figures
 from reports.formats import json as report_json
 from reports.pages import document, label, terms

@@ -8,7 +8,7 @@ from scipy import special
 
 from audit.core.game import Game
 from audit.core.views import Scores
-from audit.experiment.line import figures
+from audit.experiment.line import findings
 from audit.stats.bounds import roc_band, tied_scores
 
 
@@ -54,7 +54,7 @@ def test_an_attack_is_given_the_expected_rate_itself() -> None:
     draw = np.random.default_rng(6)
     values, included = draw.integers(5, size=150).astype(float), draw.random(150) < 0.5
     scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 150))
-    points = [point for point in figures.attack_result(scores, confidence=0.95).tpr_at if point.tpr is not None]
+    points = [point for point in findings.attack_result(scores, confidence=0.95).tpr_at if point.tpr is not None]
     rates = [tied_scores.expected_tpr(scores.members, scores.nonmembers, point.target_fpr) for point in points]
     assert points and [point.tpr for point in points] == rates
 
@@ -64,11 +64,11 @@ def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
     draw = np.random.default_rng(5)
     values, included = (draw.random(500) < 0.9).astype(float), draw.random(500) < 0.5
     game = Game.of_scores("one_run", 500)
-    result = figures.attack_result(Scores(values=values, included=included, game=game), confidence=0.95)
+    result = findings.attack_result(Scores(values=values, included=included, game=game), confidence=0.95)
     for _ in range(20):
         order = draw.permutation(500)
         scores = Scores(values=values[order], included=included[order], game=game)
-        assert figures.attack_result(scores, confidence=0.95) == result
+        assert findings.attack_result(scores, confidence=0.95) == result
     for point in result.tpr_at:
         if point.tpr is not None:
             assert point.lower <= point.tpr <= point.upper  # type: ignore[operator]

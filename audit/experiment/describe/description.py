@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals._remarks import PredictedClasses
 from attacks.signals._white_box import StepProducts
+from attacks.signals.logits import Logits
 from audit.bounds import budget as bounding
 from audit.bounds.budget import Budget
 from audit.core import event_reading
@@ -17,6 +19,7 @@ from audit.core.game_results import AttackResult, GameResult, LevelCount, Secret
 from audit.core.lower_bounds import BoundTrajectory
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Attack, Chooser
+from audit.core.results import Metric
 from audit.core.secret_units import SecretScorer, SecretUnit
 from audit.core.views import Scores, View
 from audit.experiment.describe import leave_one_out_summary
@@ -24,8 +27,8 @@ from audit.experiment.games import records
 from audit.experiment.games.attack import score
 from audit.experiment.games.hypothesis import ClaimLimits
 from audit.experiment.games.job_specs import spread_over
-from audit.experiment.games.observed import GameModels
-from audit.experiment.games.utility_figures import ACCURACY
+from audit.experiment.games.observed import GameModels, Observations
+from audit.experiment.games.utility_figures import ACCURACY, ORDER
 
 # What attacks on texts get of planted secrets, and of those that were not planted: exposure and extraction in a report.
 ROUNDING = 1e-9  # of a figure that a level is compared with, relative
@@ -178,3 +181,32 @@ def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimi
         # 1903.09860; docs/theory/groups.md, "What a claim leaves poisoned records")
         allowed=None if together.claim is None else float(together.tpr(hits_without / max(without_records, 1))),
     )
+
+
+def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
+    """Mean and spread over models of accuracy, macro-F1 and AUC (regression: MSE and R2; texts: perplexity).
+
+    Models that diverged are left out. Those with records as canaries are preferred: crafted gradients attack utility too.
+    """
+    natural = [game for game in games if {Logits.key, PredictedClasses.key} & game.signals.keys()] or list(games)
+    tests = [game for game in natural if game.test_figures and not game.diverged.all()]
+    metrics = []
+    for name in sorted(tests[0].test_figures if tests else (), key=ORDER.index):
+        values = np.concatenate([game.test_figures[name][~game.diverged] for game in tests])
+        spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        metrics.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
+    return tuple(metrics)
+
+
+def side_accuracy(models: GameModels) -> tuple[Metric, ...]:
+    """Accuracy and loss of the first model on its members and its nonmembers, for a model without test records."""
+    target, included = models.observed, models.prepared_game.assignment.included[0]
+    view = View(signals={key: value[0] for key, value in target.signals.items()}, labels=models.labels)
+    loss, logits = reading.losses(view, reading.NO_REFERENCE, "loss")[0], view.get(Logits.key)
+    rows = []
+    for side, name in ((included, "members"), (~included, "nonmembers")):
+        if logits is not None:
+            right = float(np.mean(logits[side].argmax(-1) == np.asarray(models.labels)[side]))
+            rows.append(Metric(name=f"accuracy on {name}", value=right, spread=0.0, models=1))
+        rows.append(Metric(name=f"loss on {name}", value=float(loss[side].mean()), spread=0.0, models=1))
+    return tuple(rows)

@@ -24,7 +24,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.results import AuditReport, MechanismResult, Status
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment.line import figures, judge
+from audit.experiment.line import findings, judge
 from audit.experiment.line.findings import Comparisons
 
 EPSILON = 6.0  # of an edition: the log of the most that it changes the odds of a membership
@@ -165,7 +165,7 @@ def _noisy_attack(game: GameResult, old: AttackResult, scores: Scores) -> Attack
         bounds += bounding.bounds(scores, (estimator,), delta=lower.delta, confidence=lower.confidence, seed=stream)
     confidence, comparisons = old.roc.confidence, Comparisons(looks=1, attacks=len(game.attacks))
     share = bounding.share(confidence, comparisons.count)
-    new = figures.attack_result(scores, confidence=share, bounds=tuple(bounds), control=old.control)
+    new = findings.attack_result(scores, confidence=share, bounds=tuple(bounds), control=old.control)
     new = replace(new, roc=comparisons.named(new.roc, confidence))
     limits = {row.target_fpr: row.allowed for row in old.tpr_at}
     rates = tuple(replace(row, allowed=limits.get(row.target_fpr)) for row in new.tpr_at)

@@ -10,7 +10,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.core.game import Game, Inclusion
 from audit.core.protocols import Attack
-from audit.experiment.games.own_attacks import build_attack
+from audit.experiment.games.attack import build_attack
 from audit.experiment.games.prepared_game import ExternalRecords
 from audit.experiment.games.settings import Settings
 from audit.experiment.games.spec import GameDesign, PlannedAttack

@@ -20,7 +20,7 @@ from audit.core.results import AuditReport, Check, Status
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.data.members import MemberEvidence
-from audit.experiment.describe import utility
+from audit.experiment.describe import description
 from audit.experiment.external.accuracy_remarks import like_sides
 from audit.experiment.external.external_game import external_game, external_scorers, unserved_reason
 from audit.experiment.external.external_models import RecordedOutputs
@@ -144,7 +144,7 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
         name=settings.title or case.evidence.name,
         mechanism=None,
         stated_claims=stated_claims,
-        utility=utility.side_accuracy(record_models),
+        utility=description.side_accuracy(record_models),
         checks=(case.membership, guard.check, *_reference_row(case, by_coins=by_coins, dependent=is_dependent)),
         doubt=BIAS_CHECK if guard.has_bias else dependence_check if is_dependent else preflight_result.doubt,
         preflight=preflight_result,

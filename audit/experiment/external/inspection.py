@@ -34,7 +34,7 @@ from audit.core.phrases import phrase
 from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
-from audit.experiment.external import external_models, reference_memberships, reference_order
+from audit.experiment.external import external_models, reference_memberships
 from audit.experiment.external.external_models import References
 from audit.experiment.external.input_readings import find_input_reading
 from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
@@ -228,7 +228,7 @@ def _references(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
             "are given; expected as many, members first (or in the order of the coins where records carry an index)"
         )
-    reference_order.refuse_strange_index(references, evidence)
+    reference_memberships.refuse_strange_index(references, evidence)
     return references.of(evidence.rows if evidence.index is None or evidence.units is not None else evidence.index)
 
 
@@ -259,10 +259,10 @@ def _case(
     labels = answers.labels
     models = external_models.join(answers, references, evidence.records, None if labels is None else evidence.labels, names)
     if isinstance(source, References):
-        reference_order.refuse_members_first(source, answers, models, evidence, labels)
+        reference_memberships.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:
-            losses = reference_order.losses_by_model(models, labels)
-            read_again = None if len(source.models) else partial(reference_order.read_moved, models, labels)
+            losses = reference_memberships.losses_by_model(models, labels)
+            read_again = None if len(source.models) else partial(reference_memberships.read_moved, models, labels)
             question = reference_memberships.refuse_foreign_memberships(losses, included, read_again)
     if labels is not None:
         evidence = replace(evidence, labels=labels)

@@ -1,19 +1,21 @@
-"""From models to scores: what each adversary sees of a game's models, and what its attack makes of it."""
+"""From models to scores: attacks by name, what each adversary sees of a game's models, and what its attack makes of it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._white_box import StepProducts
 from attacks.signals.logits import Logits
+from audit import plugins
 from audit.core.coins import some_models
 from audit.core.data import Array
-from audit.core.errors import DataError, ObservationError
+from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.event_reading import first_steps
 from audit.core.phrases import join_clauses, phrase
-from audit.core.protocols import Attack
+from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
 from audit.experiment.games.observed import GameModels, as_slice, read_only
@@ -127,3 +129,23 @@ def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -
             needed=references_needed,
         )
         raise ObservationError(join_clauses((reason, ADVICE)))
+
+
+def build_attack(spec: Mapping[str, Any]) -> Attack:
+    """The attack that `spec["kind"]` names, or `ConfigError` if there is none, or what is there is no attack."""
+    attack: Attack = plugins.build(plugins.FOLDERS["scorers"], spec)
+    check_attack(attack, str(spec["kind"]))
+    return attack
+
+
+def check_attack(attack: Any, name: str) -> None:
+    """Raise `ConfigError` unless it has `needs` and a method `score`."""
+    with plugins.foreign_code(f"needs of '{name}'", whole=False):
+        needs = getattr(attack, "needs", None)
+    if isinstance(needs, Needs) and callable(getattr(attack, "score", None)):
+        return
+    problem = "no method 'score'" if isinstance(needs, Needs) else f"'needs' of type {type(needs).__name__}"
+    raise ConfigError(
+        f"'{name}' cannot be used as an attack: it has {problem}; expected 'needs', an audit.core.protocols.Needs, and "
+        "score(target, reference, seed) that returns a number for each record"
+    )

@@ -13,7 +13,7 @@ from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.training import Executed
 from audit.execution.store import Store
-from audit.experiment.games.job import SIGNAL, TEST_FIGURE, JobSpec
+from audit.experiment.games.job_specs import SIGNAL, TEST_FIGURE, JobSpec
 from audit.experiment.games.prepared_game import PreparedGame
 
 # Where large arrays are that are computed on the way: in memory, or in files of the run folder that are mapped.

@@ -12,7 +12,7 @@ from audit.core.claims import DECLARED, MOST_CERTIFICATES, Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.seeds import SHORTEST_SEED, Seed
-from audit.experiment.games.naming import RecordKey, new_key
+from audit.experiment.games.records import RecordKey, new_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

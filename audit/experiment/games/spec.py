@@ -1,9 +1,11 @@
 """An audit as objects: what is compared, which games are played, and with what."""
 
 import itertools
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from attacks.signals._remarks import PredictedClasses, RepeatedOutputs
+from attacks.signals.logits import Confidences, Logits
 from audit.bounds.budget import Budget
 from audit.core import event_reading
 from audit.core.access import Access
@@ -11,12 +13,39 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Dataset
 from audit.core.events import Event
-from audit.core.models import Signal
+from audit.core.models import Reduction, Signal
 from audit.core.phrases import phrase
-from audit.core.protocols import Accountant, Attack, AttackClass, CanaryMaker, Estimator, ExecutionCheck, Executor, Trainer
+from audit.core.protocols import (
+    Accountant,
+    Attack,
+    AttackClass,
+    CanaryMaker,
+    Estimator,
+    ExecutionCheck,
+    Executor,
+    Needs,
+    Trainer,
+)
 from audit.core.seeds import Seed
-from audit.experiment.games.naming import RecordKey, new_key
-from audit.experiment.games.reductions import kept_signals
+from audit.experiment.games.records import RecordKey, new_key
+
+# what is read of outputs besides attacks: losses and accuracies of groups and sides, and whether a model shows anything
+OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(), RepeatedOutputs()})
+
+
+def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:
+    """Return the signals with reductions of outputs in their place, if all who read them say so and it is no more.
+
+    `needs` are of all attacks; 0 classes keep outputs as they are.
+    """
+    full: Signal = Logits()
+    readers = [attack_needs for attack_needs in needs if full.key in attack_needs.keys]
+    if not classes or full not in signals or not all(attack_needs.reductions for attack_needs in readers):
+        return frozenset(signals)
+    reductions = OF_FIGURES.union(*(attack_needs.reductions for attack_needs in readers))
+    if sum(reduction.size(classes, 0) for reduction in reductions) > full.size(classes, 0):
+        return frozenset(signals)
+    return frozenset(signals - {full}) | reductions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

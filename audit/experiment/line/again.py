@@ -32,10 +32,10 @@ from audit.execution.recompute import is_equal
 from audit.experiment.games import hypothesis, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.gates._limits import largest, tprs
-from audit.experiment.line import assemble, findings, folder_again, judge, table_again
+from audit.experiment.line import assemble, findings, folder_again, judge
 from audit.experiment.line import report as reporting
+from audit.experiment.line.folder_again import Difference, RunSource, read_source, section
 from audit.experiment.line.game import GameOutcome
-from audit.experiment.line.run_source import Difference, RunSource, read_source, section
 
 
 def differences(folder: Path, report: AuditReport) -> tuple[int, list[str], list[str]]:
@@ -68,7 +68,7 @@ def _summary(source: RunSource) -> Iterator[Difference]:
     classes = reporting.attack_classes() if report.mechanisms else ()
     yield "coverage", report.coverage, reporting.coverage(report.mechanisms, classes)
     if report.table is not None:
-        yield from table_again.differences(report, source.config)
+        yield from folder_again.table_differences(report, source.config)
     verdict_result = [result for result in report.mechanisms if result.claims] or report.mechanisms
     for gate in report.policy:
         if rate := re.fullmatch(r"tpr@([\d.]+)%", gate.gate):

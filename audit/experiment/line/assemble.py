@@ -24,10 +24,9 @@ from audit.core.protocols import Accountant, LossTaker, Mechanism, MechanismSett
 from audit.core.seeds import Seed, new_seed
 from audit.event_curves import find_curves
 from audit.execution.code import foreign_modules
-from audit.experiment.games.naming import RecordKey, new_key
+from audit.experiment.games.records import RecordKey, new_key
 from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment, GameDesign, TrainingDesign
-from audit.experiment.line.assemble_games import check_counts, design_game, named_plugins, refuse_beyond_pool
-from audit.experiment.line.parties import by_party
+from audit.experiment.line.assemble_games import by_party, check_counts, design_game, named_plugins, refuse_beyond_pool
 
 # What an audit will hold in memory at least, so that one which cannot fit is refused before anything is made for it.
 FLOAT = 4

@@ -19,8 +19,8 @@ from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_course, read_epsilon
 from audit.core.results import AuditReport
 from audit.core.seeds import SHORTEST_SEED
+from audit.experiment.line.folder_again import section
 from audit.experiment.line.report import model_name
-from audit.experiment.line.run_source import section
 
 # checks that each training has, by its audit's kind, and one that claims something
 ROWS = {"scores": set[str](), "model": {"membership", "blind"}, "training": {"coins"}, "run": {"finite"}, "table": set[str]()}

@@ -9,7 +9,7 @@ from audit.core.preflight import Preflight
 from audit.core.results import MechanismResult
 from audit.core.training import Watcher
 from audit.execution.store import Store
-from audit.experiment.describe.utility import utility
+from audit.experiment.describe.description import utility
 from audit.experiment.games import hypothesis
 from audit.experiment.games.prepared_game import prepare_games
 from audit.experiment.games.spec import Experiment

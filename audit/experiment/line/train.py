@@ -12,7 +12,7 @@ from audit.core.data import Array, Dataset
 from audit.core.protocols import Executor
 from audit.core.training import Watcher
 from audit.execution.store import Store
-from audit.experiment.games.job import JobSpec, fit_and_observe
+from audit.experiment.games.job_specs import JobSpec, fit_and_observe
 from audit.experiment.games.spec import Execution
 
 
