@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from audit.core import event_reading
-from audit.core.deployed_events import MatrixFactorization
-from audit.core.encoder import encoder_sensitivity
+from audit.core.deployed_events import MatrixFactorization, encoder_sensitivity
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import Event, Gaussian, PoissonSampled, Repeated
 from audit.core.rounding import plural
 from audit.stats.bounds import betting_claims
 from audit.stats.bounds.betting_claims import Hypotheses
 from audit.stats.curves import dp_sgd_curve
-from audit.stats.curves.tradeoff_curves import TradeoffCurve, taking_part
+from audit.stats.curves.tradeoff import TradeoffCurve, taking_part
 
 MOST_SIGNAL = 1 / dp_sgd_curve.LEAST_NOISE  # the inverse of the least noise that a search looks at
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from audit.accounting import resolve
 from audit.accounting.regression import files, suite
-from audit.accounting.regression.records import question
+from audit.accounting.regression.files import question
 from audit.accounting.regression.suite import Case, CaseAnswer, Result
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Side

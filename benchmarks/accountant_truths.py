@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.accounting.regression.records import question
+from audit.accounting.regression.files import question
 from audit.accounting.regression.suite import Case
 from audit.core.errors import DataError
 from audit.core.event_forms import number

@@ -11,7 +11,7 @@ from pathlib import Path
 from fontTools import subset
 from fontTools.ttLib import TTCollection
 
-from reports.formats._glyphs import FONTS
+from reports.formats.pdf import FONTS
 from reports.words.languages import zh
 
 FAMILY = "Noto Serif CJK SC"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import ndimage, optimize
 
-from audit.stats.bounds.validation import Array, Counts
+from audit.stats.arrays import Array, Counts
 
 WINDOW = 7  # pixels of the uniform window of SSIM
 STABLE = (0.01, 0.03)  # K1 and K2 of SSIM

@@ -9,10 +9,10 @@ import math
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
 from audit.stats.bounds.score_distributions import ScoreLaw
-from audit.stats.bounds.validation import Array
 from audit.stats.curves import tradeoff
 
 CELLS = 100_001

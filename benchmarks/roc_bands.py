@@ -18,9 +18,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds import roc_band, tied_scores
+from audit.stats.arrays import Array, Counts
+from audit.stats.bounds import ranks, roc_band
 from audit.stats.bounds.roc_band import LEVELS, SIZES, ThresholdPath
-from audit.stats.bounds.validation import Array, Counts
 
 POINTS = 3.0  # of the curve that are looked at in each standard error of a rate, in addition to its corners
 FEW = 250  # corners, which are all looked at
@@ -90,7 +90,7 @@ def departures(corners: Corners, members: int, nonmembers: int, draws: int, *, t
         scores = np.concatenate(sampled(corners, members, nonmembers, draw))
         ranking = np.argsort(-scores) < members
         if ties:
-            ranking = tied_scores.spread_evenly(np.ceil(scores), np.arange(size) < members)
+            ranking = ranks.spread_evenly(np.ceil(scores), np.arange(size) < members)
         result.append(roc_band.departure(ThresholdPath.of(ranking), fpr, tpr))
     return np.array(result)
 

@@ -12,8 +12,7 @@ from audit import plugins
 from audit.core import training
 from audit.core.errors import ConfigError, OutputError
 from audit.core.files import write_whole
-from audit.core.frontier import Frontier
-from audit.core.plans import RunPlan
+from audit.core.plans import Frontier, RunPlan
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
 from audit.core.rounding import decimals

@@ -13,8 +13,7 @@ from reports.figures.trends import Point
 from reports.formats import html
 from reports.pages.blocks import Mark, Text, Tone
 from reports.words import named
-from reports.words.language import many, say, speaking
-from reports.words.numbers import down, up
+from reports.words.language import down, many, say, speaking, up
 from reports.words.translation import translated
 
 FILE = "index.html"

@@ -21,9 +21,7 @@ from audit.core.protocols import Attack, Chooser, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.bounds import roc
-from audit.stats.scoring import rank_mixture
-from audit.stats.scoring.rank_mixture import mixed
-from audit.stats.scoring.strength import TailPower, partial_auc, strength
+from audit.stats.scoring.strength import ALONE_FROM, TailPower, mixed, partial_auc, strength
 
 # A learned score steadied by RMIA, as one attack: the learned combination, or near records if their outputs are shown.
 FORMULA = "rmia"
@@ -35,7 +33,7 @@ class RankMixture:
     """Scores each canary with the weighted sum of the log odds of its ranks under a learned score and `rmia`.
 
     RMIA's weight is `600 / (600 + pairs)` with `pairs` of a reference and a canary, none from 60,000 on
-    (`audit.stats.scoring.rank_mixture`). A function of the target's outputs and the references, as its parts are.
+    (`audit.stats.scoring.strength`). A function of the target's outputs and the references, as its parts are.
     """
 
     scorer: str = "learned_combination"
@@ -57,9 +55,9 @@ class RankMixture:
         combination, ratio = self._parts()
         pairs = np.asarray(reference.included).size
         scores = combination.score(target, reference, seed)
-        if pairs >= rank_mixture.ALONE_FROM:
+        if pairs >= ALONE_FROM:
             return scores
-        return rank_mixture.mixed(scores, ratio.score(target, reference, seed), pairs)
+        return mixed(scores, ratio.score(target, reference, seed), pairs)
 
     def _parts(self) -> tuple[Attack, Attack]:
         combination, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in (self.scorer, FORMULA))

@@ -14,7 +14,7 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring import membership, population, quantile_regression, reference_fit
+from audit.stats.scoring import membership, population, reference_fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class ReferenceQuantile:
         if not outside.any():  # of two references with opposite coins: the means are then filled in from members
             outside = ~coins[:models]
         training = _features(leave_one_out)[outside]
-        weights = [quantile_regression.fit(training, values[:models][outside], level) for level in _LEVELS]
+        weights = [population.fit(training, values[:models][outside], level) for level in _LEVELS]
         knots = _features(everyone) @ np.stack(weights, axis=1)
         return _position(target_values, knots, smallest_gap=0.05 * everyone.fixed_std)
 

@@ -1,13 +1,13 @@
 """Auto: two strong attacks mixed by rank, or another if it is ahead on the references, each once in the target's place."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from attacks.scorers import _contest, _elevation
-from attacks.scorers._contest import FOLDER, FORMULA, Contest, Winner, candidates, choose_mixture
-from attacks.scorers._formulas import Formulas
+from attacks.scorers import _contest
+from attacks.scorers._contest import FOLDER, FORMULA, Contest, Winner, candidates, choose_mixture, in_target_place
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits, Losses
 from attacks.signals.nearby_confidences import NearbyConfidences
@@ -18,7 +18,93 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.bounds.roc import auc
+from audit.stats.scoring.strength import rank_log_odds
 from audit.stats.spread import evenly
+
+_FORMS: tuple[dict[str, object], ...] = (
+    {"kind": "offset"},
+    {"kind": "rmia", "temperature": 1.0},
+    {"kind": "rmia", "temperature": 2.0},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formulas:
+    """Scores each canary with the mean log odds of its ranks under `offset` and under `rmia` at temperatures 1 and 2.
+
+    With one reference there is none left to attack it with, so that nothing shows which of them is ahead; the mean is rarely
+    far behind any (docs/evidence/results.md, "One reference"). A function of the target's outputs and the references.
+
+    Attributes:
+        online: use references that trained on the canary, too.
+    """
+
+    online: bool = True
+
+    @property
+    def name(self) -> str:
+        return "offset with rmia" if self.online else "offset with rmia offline"
+
+    @property
+    def needs(self) -> Needs:
+        offset, *ratios = (attack.needs for attack in self._parts())
+        return replace(offset, reductions=frozenset(offset.reductions).union(*(ratio.reductions for ratio in ratios)))
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        ranks = [rank_log_odds(attack.score(target, reference, seed)) for attack in self._parts()]
+        return np.asarray(np.mean(ranks, axis=0))
+
+    def _parts(self) -> list[Attack]:
+        return [plugins.build("attacks.scorers", {**form, "online": self.online}) for form in _FORMS]
+
+
+FEWEST = 3  # references: LiRA needs two beside the one that is put in the target's place
+
+# attacks that are compared, by name; among equals the first is taken
+FORMS: Mapping[str, Mapping[str, object]] = {
+    f"rmia offline at temperature {degree:g}": {"kind": "rmia", "online": False, "temperature": degree}
+    for degree in (2.0, 1.5, 1.0, 3.0, 0.5)
+} | {"lira offline": {"kind": "lira", "online": False}}
+
+
+def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tuple[str, Attack, float] | None:
+    """The attack that most often scores the target above a reference, and how often; None if none can score.
+
+    A reference that did not train on the records represents a target that did not: over all records the share is 1/2 if the
+    target trained on none of them, and grows with the records that an attack distinguishes, so the attack with the largest
+    share has the largest AUC, but for noise. Both sides are scored with the same other references.
+    """
+    row = _temperature.some_records(_as_row(target), columns)
+    some_target = View(signals={key: array[0] for key, array in row.signals.items()}, labels=row.labels)
+    references = _temperature.some_records(reference, columns)
+    best: tuple[str, Attack, float] | None = None
+    for name, form in FORMS.items():
+        attack = plugins.build(FOLDER, dict(form))
+        share = elevation(attack, some_target, references, rows)
+        if share is not None and (best is None or share > best[2]):
+            best = name, attack, share
+    return best
+
+
+def elevation(attack: Attack, target: View, reference: View, rows: Array) -> float | None:
+    """Return how often the target's score of a record is above that of a reference without it, ties counting half."""
+    coins = np.asarray(reference.included, dtype=bool)
+    shares = []
+    for row in rows[~coins[rows].all(axis=1)].tolist():  # a reference that has all records shows no nonmember
+        stand_in, remainder = in_target_place(reference, target.labels, row)
+        seed = Seed(0).child("elevation", row)  # one for both sides, so that an attack's own draws favour neither
+        try:
+            scores, null_scores = attack.score(target, remainder, seed), attack.score(stand_in, remainder, seed)
+        except ObservationError:
+            return None
+        shares.append(auc(scores, null_scores[~coins[row]]))
+    return float(np.mean(shares)) if shares else None
+
+
+def _as_row(target: View) -> View:
+    return View(signals={key: np.asarray(array)[None] for key, array in target.signals.items()}, labels=target.labels)
+
 
 _FEWEST_RECORDS = 1000  # that are looked at for the choice, if there are as many: ten nonmembers a model decide a TPR at 1 %
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
@@ -87,15 +173,15 @@ class Auto:
 
     def _goes_by_outputs(self, reference: View) -> bool:
         """True if a target's outputs decide."""
-        return self._offline(reference) and len(reference) >= _elevation.FEWEST
+        return self._offline(reference) and len(reference) >= FEWEST
 
     def _offline_attack(self, target: View, reference: View) -> Attack:
         """The attack that puts the target's scores farthest above references', RMIA if none can score."""
         records = as_coins(reference.included).shape[1]
         columns = evenly(records, max(_FEWEST_RECORDS, self.pairs // len(reference)))
         rows = evenly(len(reference), self.targets)
-        highest = _elevation.highest(target, reference, rows=rows, columns=columns)
-        return _fixed({"kind": "rmia", "online": False}, "")[1] if highest is None else highest[1]
+        leader = highest(target, reference, rows=rows, columns=columns)
+        return _fixed({"kind": "rmia", "online": False}, "")[1] if leader is None else leader[1]
 
     def _choice(self, reference: View, labels: Array | None) -> tuple[str, Attack, str]:
         if len(reference) == 0:
@@ -127,7 +213,7 @@ def _formulas(references: int, *, online: bool) -> tuple[str, Attack, str]:
     attack = Formulas(online=online)
     if online:
         return attack.name, attack, "a single reference has no other to be attacked with, so none shows how strong an attack is"
-    return attack.name, attack, f"{references} of at least {_elevation.FEWEST} references that show what lies above them"
+    return attack.name, attack, f"{references} of at least {FEWEST} references that show what lies above them"
 
 
 def _evidence(winner: Winner, targets: int) -> str:

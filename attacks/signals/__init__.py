@@ -4,7 +4,7 @@ from audit.plugins import share_files
 
 PLUGINS = share_files(
     _queries="augmented_logits boundary_distances noisy_labels predicted_labels query_confidences",
-    _remarks="predicted_classes repeated_outputs",
+    _reductions="predicted_classes repeated_outputs",
     _rounds="count_products digit_products model_products round_lengths round_loss_drops "
     "sum_products update_loss_drops update_products",
     _text_signals="beam_continuations compressed_sizes continuations extrapolated_exposures initial_losses "

@@ -18,7 +18,7 @@ from audit.core.errors import ObservationError
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Needs
 from audit.core.views import View
-from audit.stats.scoring import regression, resolution, signals
+from audit.stats.scoring import resolution, signals
 
 # logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks
 CONFIDENCES = _reductions.CONFIDENCES
@@ -117,7 +117,7 @@ def exact_confidences(target: View, reference: View, attack: str, key: str = "lo
     if is_regression(target, key):
         target_values, reference_values = signal_pair(key, target, reference, attack)
         truths = np.asarray(target.labels)
-        sides = [regression.prediction_confidences(side[..., 0], truths) for side in (target_values, reference_values)]
+        sides = [resolution.prediction_confidences(side[..., 0], truths) for side in (target_values, reference_values)]
         return with_queries(sides[0], 2), with_queries(sides[1], 3)
     if target.get(key) is not None:
         labels = class_labels(target, attack)

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from audit import plugins
-from audit.core.amplified_events import Tuned
 from audit.core.deployed_events import DiscreteLaplace, TreeAggregation
-from audit.core.deployed_procedures import MixtureOfGaussians, TruncatedPoisson
+from audit.core.deployed_procedures import MixtureOfGaussians, TruncatedPoisson, Tuned
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_forms import number
 from audit.core.events import (

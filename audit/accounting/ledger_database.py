@@ -8,19 +8,21 @@ References: Crosby, Wallach 2009, "Efficient data structures for tamper-evident 
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from audit.accounting import ledger_entries, ledger_limits
-from audit.accounting.ledger import Ledger, Release
+from audit.accounting import ledger, ledger_entries
+from audit.accounting.ledger import Ledger, Limit, Release
 from audit.accounting.ledger_entries import Body
 from audit.accounting.ledger_file import FileStore
-from audit.accounting.ledger_limits import Limit
+from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.event_forms import plain
 from audit.core.visible import without_passwords
+from audit.execution import signature
 
 Place = Path | str  # a file
 
@@ -133,7 +135,7 @@ def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
         after = replace(ledger, limits=(*remaining, limit))
         return after, ledger_entries.LIMIT, ledger_entries.limit_body(limit, moment=moment, note=note)
 
-    ledger_limits.upper_accountant(limit.accountant)
+    ledger.upper_accountant(limit.accountant)
     return _extend(place, with_limit)
 
 
@@ -161,3 +163,52 @@ def _confirm(place: Place, before: Book, entry: Body) -> None:
             f"{place}: the entry was written and is not there when the ledger is read again; it is not recorded. The "
             "file or its disk is damaged, or another program changes it"
         )
+
+
+NAMESPACE = "epsilon-audit-ledger"
+FIRST_WORDS = b"ledger of "
+_STATEMENT = re.compile(FIRST_WORDS.decode() + r"([1-9][0-9]{0,11}) entries, seal ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedHistory:
+    """How much of a ledger a signature vouches for.
+
+    Attributes:
+        entries: that were signed; settings and changes of the budget are entries as releases are.
+        later: entries added since, which no one signed.
+        problem: why the signature says nothing of this ledger; "" if it does.
+    """
+
+    entries: int
+    later: int
+    problem: str = ""
+
+
+def sign(book: Book, key: Path) -> bytes:
+    """Return a file that says, signed by a private key of OpenSSH, what the ledger holds now; `ConfigError` if OpenSSH cannot
+    use the key, `OutputError` if OpenSSH is absent.
+    """
+    statement = f"ledger of {len(book.hashes)} entries, seal {book.seal}\n".encode()
+    return statement + signature.sign_bytes(statement, key, NAMESPACE)
+
+
+def check(book: Book, file: Path, public: Path) -> SignedHistory:
+    """Return what a signed file says of a ledger, by the public key of whoever is to have signed it; `DataError` if the file
+    or the public key cannot be read, `OutputError` if OpenSSH is absent.
+    """
+    try:
+        content = files.read(file)
+    except OSError as error:
+        raise DataError(f"cannot read the signature '{file}': {error.strerror}; `audit ledger sign` writes one") from error
+    line, end, remainder = content.partition(b"\n")
+    match = _STATEMENT.fullmatch(line.decode(errors="replace"))
+    if match is None or not remainder.startswith(signature.FIRST_LINE):
+        raise DataError(f"'{file}' is not a signature of a ledger; expected what `audit ledger sign` writes")
+    entries, seal = int(match[1]), match[2]
+    later = len(book.hashes) - entries
+    if words := signature.refusal(line + end, remainder, public, NAMESPACE):
+        return SignedHistory(entries=entries, later=later, problem=f"not signed by this key ({words})")
+    if entries > len(book.hashes) or book.hashes[entries - 1] != seal:
+        return SignedHistory(entries=entries, later=later, problem="entries that were signed were changed or removed since")
+    return SignedHistory(entries=entries, later=later)

@@ -5,8 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.accounting.ledger import Ledger, Release
-from audit.accounting.ledger_limits import Limit
+from audit.accounting.ledger import Ledger, Limit, Release
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_forms import decode, encode, number, plain

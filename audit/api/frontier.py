@@ -14,7 +14,7 @@ from audit.core.lower_bounds import read_ceiling
 from audit.core.tables import Table
 
 if TYPE_CHECKING:
-    from audit.core.frontier import Frontier, FrontierRow
+    from audit.core.plans import Frontier, FrontierRow
     from audit.core.results import AuditReport, MechanismResult
     from audit.core.training import Progress
 
@@ -46,7 +46,7 @@ def frontier(
         ConfigError: fewer than two multipliers, or no mechanism that takes one.
     """
     from audit.api.run import run
-    from audit.core.frontier import Frontier
+    from audit.core.plans import Frontier
 
     multipliers = sorted({checks.positive(float(value), "noise") for value in noise})
     if len(multipliers) < 2:
@@ -91,8 +91,8 @@ def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -
 
 def _row(result: MechanismResult, multiplier: float, report: AuditReport, tuning: float) -> FrontierRow:
     from audit.api import accountant
-    from audit.core.amplified_events import Tuned
-    from audit.core.frontier import FrontierRow
+    from audit.core.deployed_procedures import Tuned
+    from audit.core.plans import FrontierRow
 
     claim_epsilon = min((claim.epsilon for claim in result.claims), default=math.inf)
     with_tuning = claim_epsilon

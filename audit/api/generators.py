@@ -48,7 +48,7 @@ def check_generator(
         canaries: how many are made (`attacks.tables.canaries`), or a frame of your own. With a single one and many `runs` the
             game is the worst case of that record, such as one that alone moves the range of a column.
         kinds: of canaries that are made: "rare", "extreme", "duplicated", and "unseen", which have categories of their own.
-        worst_case: "mixed", "repeated" or "domain" (`attacks.tables.worst_cases`): a table and one canary that are made of
+        worst_case: "mixed", "repeated" or "domain" (`attacks.tables.canaries`): a table and one canary that are made of
             `training`, in many `runs`.
         categorical: columns of numbers that are names.
         references: shadow generators: further tables, by independent coins, from which the law of each canary's scores is
@@ -61,9 +61,9 @@ def check_generator(
         DataError: the command failed, or its table has other columns; the message names which.
     """
     from attacks.tables.canaries import make_canaries
+    from attacks.tables.canaries import worst_case as make_worst_case
     from attacks.tables.columns import require_records
     from attacks.tables.membership import membership_scores
-    from attacks.tables.worst_cases import worst_case as make_worst_case
     from audit.api.table_risks import read_side
     from audit.experiment.external.system_game import Rounds, SystemUnderTest
 
@@ -117,12 +117,12 @@ def check_text_generator(
         texts: of every run.
         epsilon, delta: claimed for adding or removing a text; `copies` of each canary are one text of the claim, which then has
             to cover all of them (a user's).
-        canaries: how many are made (`attacks.tables.synthetic_texts`), or your own.
+        canaries: how many are made (`attacks.tables.canaries`), or your own.
         references: shadow generators that teach how both scores go together; 0 takes the ratio of bigram models alone.
 
     Guarantee: as of `audit.check_training`.
     """
-    from attacks.tables.synthetic_texts import make_text_canaries, text_scores
+    from attacks.tables.canaries import make_text_canaries, text_scores
     from audit.data.row_containers import describe
     from audit.experiment.external.model_calls import call_argument
 

@@ -134,7 +134,7 @@ class Launch:
                 raise
 
     def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
-        from audit.accounting.report_costs import with_costs
+        from audit.accounting.costs import with_costs
         from audit.config.seeds import refuse_short_seed
         from audit.execution import manifest
         from audit.execution.code import sources

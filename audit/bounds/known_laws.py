@@ -15,8 +15,8 @@ from audit.core.game import Assumption, Game
 from audit.event_curves import find_curves
 from audit.stats.bounds import reconstruction, score_distributions
 from audit.stats.bounds.score_distributions import ScoreLaw
-from audit.stats.curves import tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves import tradeoff
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 FLAT = 1.0  # epsilon of a record on the law in which every threshold has the same likelihood ratio
 TIED = 2.5  # and of answers without a confidence, which a choice of ranks can tell from each other by luck of the sizes
@@ -114,7 +114,7 @@ def _secret_laws(families: Collection[str | None], game: Game, mechanism: Event 
     without it, and right with it as often as the curve allows at 1 / k: of (epsilon, delta)-DP with a reveal at chance delta.
     """
     choices, chance = game.choices, SecretResponse(choices=game.choices, success=1 / game.choices)
-    flat = tradeoff_curves.epsilon_delta(FLAT * game.copies, delta)
+    flat = tradeoff.epsilon_delta(FLAT * game.copies, delta)
     laws = [
         KnownLaw(name="nothing leaks", epsilon=0.0, families=(None, "gdp", "dp_sgd"), draw=chance.draw),
         KnownLaw(
@@ -125,7 +125,7 @@ def _secret_laws(families: Collection[str | None], game: Game, mechanism: Event 
         ),
     ]
     if "gdp" in families:
-        response = SecretResponse.of(tradeoff_curves.gdp(SIGNAL * game.copies), game)
+        response = SecretResponse.of(tradeoff.gdp(SIGNAL * game.copies), game)
         truth = tradeoff.gdp_epsilon(SIGNAL, delta)
         name = f"randomised response, {choices} values, as mu {SIGNAL * game.copies:g} allows"
         laws.append(KnownLaw(name=name, epsilon=truth, families=(None, "gdp"), draw=response.draw))

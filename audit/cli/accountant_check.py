@@ -143,7 +143,7 @@ def check(
     arguments (only asked with --nonsense). 0 otherwise.
     """
     from audit.accounting import resolve
-    from audit.accounting.regression import conclusion, files, methods, recognition, records, suite
+    from audit.accounting.regression import conclusion, files, methods, recognition, suite
 
     outputs = {"--junit": junit, "--write-baseline": write_baseline, "--plot": plot, "--record": record}
     files.check_outputs(cases, outputs)
@@ -166,9 +166,9 @@ def check(
             methods_by_case = named or methods.stated(subject)
             reports[name] = recognition.compare(answers[name] if is_upper else (), methods_by_case)
     if record is not None:
-        files.write(record, records.make_record(answers))
+        files.write(record, files.make_record(answers))
     for name in names:
-        changes = records.compare(against, name, answers[name], tolerance) if against is not None else ()
+        changes = files.compare(against, name, answers[name], tolerance) if against is not None else ()
         answers[name] = (*answers[name], *reports[name].results, *changes)
     if junit is not None:
         files.write(junit, files.junit(answers))

@@ -200,7 +200,7 @@ def limit(
 ) -> int:
     """Change a ledger by a further budget: another claim about the same data, or the budget of a group of persons."""
     from audit.accounting import ledger_database
-    from audit.accounting.ledger_limits import Limit
+    from audit.accounting.ledger import Limit
     from audit.core.adjacency import Adjacency
 
     relation = Adjacency.by_name(adjacency, "--adjacency")

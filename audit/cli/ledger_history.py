@@ -23,13 +23,13 @@ def sign(
     output: Annotated[Path | None, typer.Option("--out", help="File of the signature. Default: FILE.sig.")] = None,
 ) -> int:
     """Write a signature of the history as it is now to a file; `audit ledger verify --key` checks it later."""
-    from audit.accounting import ledger_database, ledger_signature
+    from audit.accounting import ledger_database
     from audit.core import files
 
     target = output or Path(file + SUFFIX)
     _check_target(target, file, key)
     book = ledger_database.read(file)
-    content = ledger_signature.sign(book, key)
+    content = ledger_database.sign(book, key)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(target, content)
@@ -69,9 +69,9 @@ def verify(
 
 def _signature_row(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[str, Any]]:
     """Return whether the history is signed, in words and as fields."""
-    from audit.accounting import ledger_signature
+    from audit.accounting import ledger_database
 
-    history = ledger_signature.check(book, file, key)
+    history = ledger_database.check(book, file, key)
     fields = {"signed_entries": 0 if history.problem else history.entries, "signature_problem": history.problem}
     if history.problem:
         return False, f"{file}: {history.problem}", fields
@@ -80,14 +80,14 @@ def _signature_row(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[s
 
 def _check_target(target: Path, place: str, key: Path) -> None:
     """Refuse to replace what is no earlier signature of a ledger: the ledger itself, the key, any other file."""
-    from audit.accounting import ledger_signature
+    from audit.accounting import ledger_database
     from audit.core import files
 
     for peer, name in ((place, "the ledger"), (key, "the key")):
         if files.is_same_file(target, peer):
             raise ConfigError(f"'{target}' is {name} itself; name a file of its own for the signature with --out")
     try:
-        is_signature = files.read(target).startswith(ledger_signature.FIRST_WORDS)
+        is_signature = files.read(target).startswith(ledger_database.FIRST_WORDS)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -161,7 +161,7 @@ def _with_ledger(audit_report: AuditReport, file: str | None, output: Path | Non
 
 def _with_costs(audit_report: AuditReport, has_costs: bool, output: Path | None) -> AuditReport:
     """The report with what its mechanisms cost, as a run with `output.costs` has it."""
-    from audit.accounting.report_costs import with_costs
+    from audit.accounting.costs import with_costs
 
     if not has_costs:
         return audit_report

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+from audit.core.events import Event
 
 ROUNDS = frozenset({"models", "sums", "updates"})  # what parties of a federated training see of each round
 
@@ -139,3 +142,28 @@ def smallest_access(sources: frozenset[str], within: Access) -> Access | None:
     """
     fitting = [access for access in (*ACCESS_BY_NAME.values(), within) if sources <= access.released and within.shows(access)]
     return min(fitting, key=lambda access: len(access.released), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observer:
+    """Adversaries of one kind: the most that they see, and the event that accountants take; without noise if unprotected."""
+
+    access: Access
+    event: Event
+
+
+def event_before(observers: Sequence[Observer], access: Access, otherwise: Event | None) -> Event | None:
+    """Return the event of the first observer who sees all that `access` shows; `otherwise` if there is none.
+
+    Args:
+        observers: those who see least first.
+        access: of an adversary.
+        otherwise: what was run, for trainings that are the same to all.
+
+    >>> event_before((), Access.FINAL_MODEL, None) is None
+    True
+    """
+    for observer in observers:
+        if observer.access.shows(access):
+            return observer.event
+    return otherwise

@@ -8,9 +8,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES, Tuned
 from audit.core.deployed_events import DEPLOYED
-from audit.core.deployed_procedures import PROCEDURE_NODES, PROCEDURES, MixtureOfGaussians, TruncatedPoisson
+from audit.core.deployed_procedures import (
+    AMPLIFIED,
+    AMPLIFIED_NODES,
+    PROCEDURE_NODES,
+    PROCEDURES,
+    MixtureOfGaussians,
+    TruncatedPoisson,
+    Tuned,
+)
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private, parts, unit
 from audit.core.events import (

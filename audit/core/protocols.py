@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from audit.core.access import Observer
 from audit.core.adjacency import Adjacency
 from audit.core.canaries import Canaries
 from audit.core.claims import Claim
@@ -15,7 +16,6 @@ from audit.core.game import Assumption
 from audit.core.game_results import GameResult
 from audit.core.lower_bounds import LowerBound
 from audit.core.models import Reduction, Signal, Subject
-from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob

@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 from audit.accounting import calibration
 from audit.core import checks
-from audit.core.access import Access
+from audit.core.access import Access, Observer
 from audit.core.adjacency import Adjacency
 from audit.core.clip_quantile import ClipQuantile
 from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, phases, steps
 from audit.core.events import Event, Unit, dp_sgd, sgd
-from audit.core.observers import Observer
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import MechanismSetting
 from audit.core.rounding import up

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.stats import unit_laws
-
-Array = unit_laws.Array
+from audit.stats.arrays import AnyArray as Array
 
 GRAIN = 2.0**-53  # of what generators draw from 0 to 1: nothing is drawn inside a narrower range
 _LEAST_TAIL = math.exp(-45.0)  # no generator of 53 bits draws an exponential farther out than 44.4 scales

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 Integers = NDArray[np.int64]
 _TOLERANCE = 1e-6  # of numbers in single precision
 _MOST_ROWS = 6000  # of one block: its pseudoinverse takes memory and time by the square and the cube

@@ -4,12 +4,11 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit.stats import unit_laws
+from audit.stats.arrays import Array
 
-Array = NDArray[np.float64]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _GRID = np.concatenate([-np.geomspace(1, 512, 28)[::-1], [-0.5, 0.0, 0.5], np.geomspace(1, 512, 28)])
 

@@ -4,10 +4,10 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 _ROUNDING = 1e-9  # relative: a movement outside of the range by less is rounding
 _ORDERS = 1 + np.geomspace(1e-2, 400.0, 120)
 

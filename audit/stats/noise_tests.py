@@ -3,10 +3,9 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
 
 
 def variance_tail(noise: Array, deviation: float) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
+from scipy.special import betainc
 
 from audit.stats.bounds.binomial import quantile, two_sided
 
@@ -169,3 +170,19 @@ def _equal_pairs_tail(pairs: int, total: int, categories: int) -> float:
         table = after
     log_weight = total * math.log(total) - total - math.lgamma(total + 1)
     return max(0.0, 1 - float(table[total].sum()) / math.exp(log_weight))
+
+
+_ALLOWANCE = 1e-9  # relative, for the rounding of the incomplete beta function
+
+
+def overflow_chance(population: int, sample_rate: float, batch_limit: int) -> float:
+    """Return, from above, the chance that more than `batch_limit` of `population` records are drawn.
+
+    >>> round(overflow_chance(3, 0.5, 2), 6)
+    0.125
+    >>> overflow_chance(3, 0.5, 3)
+    0.0
+    """
+    if batch_limit >= population or sample_rate == 0:
+        return 0.0
+    return min(1.0, float(betainc(batch_limit + 1, population - batch_limit, sample_rate)) * (1 + _ALLOWANCE))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 _NAMES: dict[str, Any] = {
     "normal": stats.norm,
     "laplace": stats.laplace,

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft, special
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 RANDOM_DIRECTIONS = 32
 MOST_BLOCKS, WIDEST_BLOCK = 120, 400
 SPARE = 4  # degrees of freedom that are left for the last column of a block

@@ -14,8 +14,7 @@ from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import count, down, elide, power, up
+from reports.words.language import count, down, elide, power, say, up
 from reports.words.phrases import join_words
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]

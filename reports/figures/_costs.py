@@ -9,8 +9,7 @@ from audit.core.costs import CostLine, CostSheet
 from reports.figures import _plots
 from reports.figures._plots import Plan
 from reports.figures.accountants import DrawnCosts, paint_course, paint_privacy_curve
-from reports.words.language import say
-from reports.words.numbers import count, power
+from reports.words.language import count, power, say
 from reports.words.phrases import join_words
 
 HEIGHT_MM = 72

@@ -11,8 +11,7 @@ from audit.core.results import MechanismResult
 from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone
-from reports.words.language import many, say
-from reports.words.numbers import at_most, confidence, count, elide, power, significant, up
+from reports.words.language import at_most, confidence, count, elide, many, power, say, significant, up
 from reports.words.phrases import figure_block, join_words
 
 MOST_LETTERS = 16

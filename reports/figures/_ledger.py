@@ -10,8 +10,7 @@ from reports.figures import _plots
 from reports.figures._plots import Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Table, Tone, layout
 from reports.words import named
-from reports.words.language import many, say
-from reports.words.numbers import at_delta, count, down, elide, epsilon, power, up
+from reports.words.language import at_delta, count, down, elide, epsilon, many, power, say, up
 from reports.words.phrases import figure_block
 
 NAME = _plots.file_name("ledger")

@@ -14,8 +14,7 @@ from reports.figures._plots import COLOURS, Plan
 from reports.pages.blocks import Tone
 from reports.parties import PartyResult
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import down, elide, power, up
+from reports.words.language import down, elide, power, say, up
 
 NAME = "parties"
 ROW_MM, HIGH_ROW_MM, FOOT_MM, HEAD_MM = 10.0, 17.0, 9.5, 5.0  # high: numbers below each other

@@ -10,9 +10,8 @@ from reports.figures import _plots
 from reports.figures._plots import Plan
 from reports.pages.blocks import Tone
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import elide
-from reports.words.numbers import figure as draw_figure
+from reports.words.language import elide, say
+from reports.words.language import figure as draw_figure
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0

@@ -14,8 +14,7 @@ import numpy as np
 from reports.figures import _labels, _plots
 from reports.figures._plots import Curve
 from reports.pages.blocks import Tone
-from reports.words.language import say
-from reports.words.numbers import power
+from reports.words.language import power, say
 
 LARGEST_FACTOR = 30.0
 _LABEL_MARGIN = 0.04  # of an axis: half the width of an order's label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from audit.core.frontier import Frontier
+from audit.core.plans import Frontier
 from reports.figures import _plots
 from reports.figures._plots import COLOURS
 from reports.pages.blocks import Tone

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from reports.words.language import say
-from reports.words.numbers import down, up
+from reports.words.language import down, say, up
 
 WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM, TOP, RIGHT = 640.0, 220.0, 50.0, 34.0, 14.0, 150.0
 CLAIMED, PROVEN, CEILING = "#1f5fa8", "#b3321f", "#5b6670"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from audit.core.results import AuditReport
 from audit.core.visible import visible
-from reports.figures import _plots, curves
+from reports.figures import _plots, _scores
 from reports.formats import _screen_figure, figures
 from reports.pages import blocks as page
 from reports.pages.blocks import Block, Section, Text
@@ -128,7 +128,7 @@ def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
     drawings = figures.drawings(report)
     figure = drawings[block.name].figure
     drawing = _screen_figure.compact(_plots.write_screen(figure), _own(drawings, block.name))
-    return _frame(drawing.removesuffix("</svg>") + curves.spots(report, block.name, figure) + "</svg>", block)
+    return _frame(drawing.removesuffix("</svg>") + _scores.spots(report, block.name, figure) + "</svg>", block)
 
 
 def _frame(drawing: str, block: page.Figure) -> str:

@@ -1,12 +1,14 @@
 """report.pdf: the sections set by typst, as PDF/A-3a and PDF/UA-1 with report.json attached. Equal reports give equal bytes."""
 
 import dataclasses
+import functools
 import json
 import re
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,12 +16,68 @@ from audit import plugins
 from audit.core.errors import DataError, OutputError
 from audit.core.results import AuditReport
 from audit.core.rounding import elide
-from reports.formats import _glyphs, figures
+from reports.formats import figures
 from reports.formats import json as report_json
 from reports.pages import blocks as page
 from reports.pages.document import sections
 from reports.words.language import ENGLISH, PACKAGE, current, say
 from reports.words.translation import translated
+
+# noto Serif CJK SC (OFL), cut to common characters; Droid Sans Fallback (Apache License 2.0) for all others
+FONTS = Path(__file__).parents[1] / "pages" / "fonts"
+LATIN = "Libertinus Serif"
+FALLBACK = ("Droid Sans Fallback", "DejaVu Sans Mono")
+SERIF = (LATIN, *FALLBACK)
+REPLACEMENT = "?"
+_DATE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def replace_glyphs(value: Any, lacking: Sequence[str]) -> Any:
+    """The same texts, in whatever lists and mappings, with `REPLACEMENT` for each character that is lacking."""
+    if isinstance(value, str):
+        return "".join(REPLACEMENT if character in lacking else character for character in value)
+    if isinstance(value, dict):
+        return {key: replace_glyphs(inner, lacking) for key, inner in value.items()}
+    return [replace_glyphs(inner, lacking) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def find_lacking(content: Any) -> list[str]:
+    """The characters of all texts that no font of the document can show, ascending."""
+    characters = set(json.dumps(content, ensure_ascii=False)) | _controls(content)
+    return sorted(
+        character
+        for character in characters
+        if not (" " <= character <= "~" or character in "\n\t") and not _can_be_set(character)
+    )
+
+
+def name_characters(characters: Sequence[str], limit: int = 8) -> str:
+    """Code points in words, `U+1F600, U+0007 and 3 more`."""
+    points = [f"U+{ord(character):04X}" for character in characters]
+    return ", ".join(points[:limit]) + (f" and {len(points) - limit} more" if len(points) > limit else "")
+
+
+def _controls(value: Any) -> set[str]:
+    """Control characters, which JSON escapes."""
+    if isinstance(value, str):
+        return {item for item in value if item < " " or item == "\x7f"}
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return set().union(*(_controls(item) for item in inner))
+
+
+# only typst knows which characters it can set in PDF/A, so each is tried
+@functools.lru_cache(maxsize=4096)
+def _can_be_set(character: str) -> bool:
+    typst = import_module("typst")
+    fonts = json.dumps(list(SERIF))[1:-1]  # without brackets a list of JSON is one of typst
+    page = f'#set document(title: "x")\n#set text(font: ({fonts}))\n#"\\u{{{ord(character):x}}}"'
+    options = {"pdf_standards": ["a-3a"], "ignore_system_fonts": True, "font_paths": [str(FONTS)], "timestamp": _DATE}
+    try:
+        typst.compile(page.encode(), format="pdf", **options)
+    except typst.TypstError:
+        return False
+    return True
+
 
 FILE = "report.pdf"
 TEMPLATE = Path(__file__).parents[1] / "pages" / "report.typ"
@@ -121,7 +179,7 @@ def content(report: AuditReport, pages: Sequence[page.Section]) -> dict[str, Any
         "title": report.title,
         "short_id": elide(report.id, 34),
         "created": date,
-        "fonts": [_glyphs.LATIN, *current().fonts, *_glyphs.FALLBACK],
+        "fonts": [LATIN, *current().fonts, *FALLBACK],
         "words": words,
         "date": [day.year, day.month, day.day],
         "sections": [
@@ -152,14 +210,14 @@ def _set(report: AuditReport, pages: Sequence[page.Section], whole: bool, use: C
 
         def attempt(document: dict[str, Any]) -> Any:
             (root / "content.json").write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
-            places = {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(_glyphs.FONTS)]}
+            places = {"root": str(root), "ignore_system_fonts": True, "font_paths": [str(FONTS)]}
             return use(str(root / TEMPLATE.name), **places)
 
         document = content(report, pages) | {"attached": whole, "config": whole and bool(report.config)}
         try:
             return attempt(document)
         except typst.TypstError as error:
-            lacking = _glyphs.lacking(document)  # after a refusal only: each unusual character costs a compilation
+            lacking = find_lacking(document)  # after a refusal only: each unusual character costs a compilation
             if not lacking:
                 raise _refusal(error) from error
         try:
@@ -188,8 +246,8 @@ def _refusal(error: Exception) -> OutputError:
 
 def _without(document: dict[str, Any], lacking: Sequence[str]) -> dict[str, Any]:
     """The content with characters that no font has replaced, and a last paragraph that says so."""
-    readable: dict[str, Any] = _glyphs.replace_glyphs(document, lacking)
-    text = say("document.glyphs", mark=_glyphs.REPLACEMENT, characters=_glyphs.name_characters(lacking))
+    readable: dict[str, Any] = replace_glyphs(document, lacking)
+    text = say("document.glyphs", mark=REPLACEMENT, characters=name_characters(lacking))
     paragraph = _block(page.Paragraph(text=text))
     readable["sections"][-1]["blocks"].append(paragraph)
     return readable

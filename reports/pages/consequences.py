@@ -7,8 +7,7 @@ from reports import answer, headline
 from reports.answer import Answer
 from reports.headline import Headline
 from reports.strength import Strength
-from reports.words.language import say
-from reports.words.numbers import count
+from reports.words.language import count, say
 from reports.words.phrases import join_sentences
 
 RISKS = {

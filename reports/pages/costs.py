@@ -10,8 +10,7 @@ from reports.figures import _costs
 from reports.formats import figures
 from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text, layout, small_table
 from reports.words import named
-from reports.words.language import recorded, say
-from reports.words.numbers import at_delta, down, near, not_measured, power, up
+from reports.words.language import at_delta, down, near, not_measured, power, recorded, say, up
 from reports.words.phrases import figure_block, join_words
 
 DIGITS = 4

@@ -16,8 +16,7 @@ from reports.pages import verdict, without_claim
 from reports.pages.blocks import Block, Column, Mark, Mono, Number, Numbers, Paragraph, Quote, Strong, Table, Text, Tone, layout
 from reports.strength import Strength
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import at_delta, at_most, confidence, count, down, epsilon, percent, up
+from reports.words.language import at_delta, at_most, confidence, count, down, epsilon, percent, say, up
 from reports.words.phrases import figure_block, join_sentences, join_words, proof
 
 MOST_TRAININGS = 4  # seen by several parties, that a drawing on the first page has room for

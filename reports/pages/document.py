@@ -1,18 +1,21 @@
 """The pages of a report in their order: `AuditReport` in, `Section` values out. What is absent is printed as missing."""
 
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+
 from audit.core.results import AuditReport, Check, Status
 from reports import answer, headline, parties
 from reports.figures import _ledger, _parties
 from reports.formats import figures
-from reports.pages import costs, synthetic, terms, training
-from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
+from reports.pages import costs, synthetic, training
+from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Terms, Text
 from reports.pages.cover import cover, identity, picture, unprotected_blocks
 from reports.pages.reproduction import reproduce
 from reports.tables import report as tables
-from reports.tables.parties import parties as table
+from reports.tables.report import parties as table
 from reports.words import named
-from reports.words.language import many, say
-from reports.words.numbers import confidence, count
+from reports.words.language import confidence, count, many, say
 from reports.words.phrases import figure_block, join_words, list_names, or_missing, sentence
 from reports.words.report_cache import in_own_decimals
 
@@ -46,7 +49,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
     if report.table is not None:
         pages = synthetic.sections(report, report.table)
-        return (*pages, terms.section(pages))
+        return (*pages, glossary(pages))
     trainings = [block for mechanism in answer.paged_trainings(report) for block in training.of_mechanism(report, mechanism)]
     common = training.shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))
@@ -64,7 +67,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
         limitations(report),
         reproduce(report),
     )
-    return (*pages, terms.section(pages))
+    return (*pages, glossary(pages))
 
 
 def summary(report: AuditReport) -> Section:
@@ -193,3 +196,23 @@ def _own_limits(report: AuditReport) -> dict[str, list[str]]:
 def _limit(check: Check) -> str:
     """An assumption that does not be, as a limit."""
     return say("page.assumption", item=check.item, value=check.value, status=named.status_mark(check.status).text)
+
+
+def glossary(pages: Sequence[Section]) -> Section:
+    """The terms used in `pages` with their meanings."""
+    words = " ".join(text for page in pages for block in page.blocks for text in texts(block))
+    keys = [key for key in named.TERMS if re.search(say(f"uses.{key}"), words, re.IGNORECASE)]
+    items = tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in keys)
+    return Section(title=say("terms"), blocks=(Terms(items=items),))
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text inside a block."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from texts(inner)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from texts(getattr(value, field.name))

@@ -3,9 +3,8 @@
 from audit.core.results import AuditReport
 from audit.core.seeds import SHORTEST_SEED
 from reports.pages.blocks import Block, Heading, Mono, Paragraph, Section, Table, Text, layout
-from reports.tables.settings import settings
-from reports.words.language import many, say
-from reports.words.numbers import SPACE
+from reports.tables.report import settings
+from reports.words.language import SPACE, many, say
 
 
 def reproduce(report: AuditReport) -> Section:

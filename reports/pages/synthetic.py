@@ -5,8 +5,7 @@ from audit.core.table_risks import SuccessRate, TableAudit, TableRisk
 from reports.pages import blocks as page
 from reports.pages.cover import identity
 from reports.pages.reproduction import reproduce
-from reports.words.language import say
-from reports.words.numbers import confidence, count, near, percent, significant, target
+from reports.words.language import confidence, count, near, percent, say, significant, target
 from reports.words.phrases import join_words
 
 NEVER_SAYS = ("law", "average")

@@ -15,8 +15,7 @@ from reports.pages import consequences
 from reports.pages.blocks import Facts, Strong, Text, Tone, Verdict
 from reports.strength import LEAST_PRINTED, Strength
 from reports.words import named
-from reports.words.language import many, recorded, say
-from reports.words.numbers import confidence, count, down, near, rate, significant, target, up
+from reports.words.language import confidence, count, down, many, near, rate, recorded, say, significant, target, up
 from reports.words.phrases import join_sentences
 
 TONES = {

@@ -11,8 +11,7 @@ from reports.pages import verdict
 from reports.pages.blocks import Number, Tone
 from reports.strength import Strength
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import area, at_delta, confidence, down, rate, up
+from reports.words.language import area, at_delta, confidence, down, rate, say, up
 from reports.words.phrases import join_sentences
 
 

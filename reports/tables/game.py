@@ -9,8 +9,7 @@ from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, layout, name_column, small_table
 from reports.words import named
-from reports.words.language import recorded, say
-from reports.words.numbers import area, confidence, count, down, near, not_measured, percent, rate, target, up
+from reports.words.language import area, confidence, count, down, near, not_measured, percent, rate, recorded, say, target, up
 
 LEVEL = 4  # the column that is left out if all bounds have the same confidence
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough

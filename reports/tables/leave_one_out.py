@@ -6,8 +6,7 @@ from audit.core.evaluation import Evaluation, RecordSpread, Spread, UsageSpread
 from audit.core.game_results import GameResult
 from reports import outliers
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text, layout, small_table
-from reports.words.language import many, say
-from reports.words.numbers import confidence, count, near, not_measured, percent, target
+from reports.words.language import confidence, count, many, near, not_measured, percent, say, target
 from reports.words.phrases import join_sentences, sentence
 
 MOST_RECORDS = 10

@@ -8,9 +8,9 @@ from audit.core.lower_bounds import ReportedBound, VoidBound, largest_bound, rea
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, layout, name_column, small_table
+from reports.parties import PartyResult
 from reports.words import named
-from reports.words.language import recorded, say
-from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
+from reports.words.language import count, down, figure, near, not_measured, percent, power, recorded, say, significant, up
 
 
 def bound_cell(bound: ReportedBound | None) -> str:
@@ -192,3 +192,63 @@ def policy(report: AuditReport) -> Table:
         columns=layout("table.gate:1 >table.limit:0.4 >models.found:0.4 game_table.result:0.4"),
         rows=rows,
     )
+
+
+def parties(results: Sequence[PartyResult], delta: float) -> Table:
+    """Return a row for each training and party, in the order given."""
+    caption = say("party_table.caption", power=power(delta))
+    columns = layout(
+        "page.training:1.1 party_table.unit:0.6 party_table.sees:1.3 >table.claimed:0.7 "
+        ">unclaimed.proven:0.9 >table.inside_a_family:1.3 >party_table.estimate:0.8"
+    )
+    return small_table(caption, columns, map(_row, results))
+
+
+def _row(party: PartyResult) -> tuple[Text, ...]:
+    return (
+        Mono(party.training),
+        named.protected_unit(party.unit),
+        named.level(party.access),
+        up(party.claim.epsilon) if party.claim else say("word.none"),
+        bound_cell(party.free),
+        bound_cell(party.inside),
+        not_measured() if party.estimate is None else near(party.estimate.epsilon),
+    )
+
+
+def settings(report: AuditReport) -> Table | None:
+    """Return what differs from the defaults, or None if the report does not say."""
+    parts: dict[str, list[tuple[str, str]]] = {}
+    for path, value in report.settings:
+        part, key = _split(path)
+        parts.setdefault(part, []).append((key, value))
+    if not parts:
+        return None
+    rows: list[tuple[Text, ...]] = [(Mono(part or "config"), _setting_texts(entries)) for part, entries in parts.items()]
+    return small_table(say("settings.the_settings_that_were_given"), layout("settings.part:0.2 settings.settings:0.8"), rows)
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The part of the configuration that a path is in, and its key there.
+
+    >>> _split("games.0.scorers.1.kind"), _split("data.kind"), _split("seed")
+    (('games 1', 'scorers'), ('data', 'kind'), ('', 'seed'))
+    """
+    head, *remainder = path.split(".")
+    if not remainder:
+        return "", head
+    if remainder[0].isdigit():
+        part, remainder = f"{head} {int(remainder[0]) + 1}", remainder[1:]
+    else:
+        part = head
+    words = [word for word in remainder if not word.isdigit()]
+    words = words[:-1] if len(words) > 1 and words[-1] == "kind" else words
+    return part, " ".join(words) or "value"
+
+
+def _setting_texts(pairs: list[tuple[str, str]]) -> str:
+    """Keys with their values; a list's values are behind its key once."""
+    values_by_key: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values_by_key.setdefault(key, []).append(value)
+    return "; ".join(f"{key} {', '.join(values)}" for key, values in values_by_key.items())

@@ -2,8 +2,7 @@
 
 from audit.core.game_results import GameResult, GuessResult, LevelCount, SecretFigures, TriggerResult
 from reports.pages.blocks import Mono, Table, Text, layout, small_table
-from reports.words.language import recorded, say
-from reports.words.numbers import confidence, count, down, near, not_measured, percent, significant, up
+from reports.words.language import confidence, count, down, near, not_measured, percent, recorded, say, significant, up
 
 
 def secrets(game: GameResult) -> Table | None:

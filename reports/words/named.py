@@ -9,8 +9,7 @@ from audit.core.events import Unit
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.results import Status
 from reports.pages.blocks import Mark, Tone
-from reports.words.language import current, recorded, say
-from reports.words.numbers import count
+from reports.words.language import count, current, recorded, say
 
 OUTCOME_TONES = {
     Outcome.VIOLATED: Tone.BAD,

@@ -8,8 +8,7 @@ from reports.figures._plots import Plan
 from reports.headline import GameBound
 from reports.pages.blocks import Block, Figure, Missing
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import at_least, confidence
+from reports.words.language import at_least, confidence, say
 
 MOST_NAMES = 24  # of trainings in a sentence
 

@@ -14,7 +14,7 @@ from audit.accounting.accountants import _closed_forms
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES
+from audit.core.deployed_procedures import AMPLIFIED, AMPLIFIED_NODES
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode, kinds_by_name
 from audit.core.events import Event

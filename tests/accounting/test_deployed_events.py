@@ -12,12 +12,11 @@ from dp_accounting import pld
 from dp_accounting.pld import privacy_loss_distribution
 
 from audit.accounting.accountants import _makers
-from audit.accounting.accountants._examples import SHARES, _yes_after_no, chances
+from audit.accounting.accountants._makers import SHARES, _yes_after_no, chances
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
-from audit.core.deployed_events import DEPLOYED, MatrixFactorization, NoisyMax, Skellam, SparseVector
-from audit.core.encoder import encoder_sensitivity
+from audit.core.deployed_events import DEPLOYED, MatrixFactorization, NoisyMax, Skellam, SparseVector, encoder_sensitivity
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode, kinds_by_name
 from audit.core.events import Event, Gaussian

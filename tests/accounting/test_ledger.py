@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from audit import plugins
-from audit.accounting import ledger, ledger_limits
+from audit.accounting import ledger
 from audit.accounting.ledger import BudgetExceeded, Ledger, Release, accuracy_release
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
@@ -81,7 +81,7 @@ def test_the_trajectory_rises_to_what_is_spent() -> None:
 @pytest.mark.slow
 def test_equal_releases_are_counted_and_cost_what_they_cost_one_by_one() -> None:
     events = [training(50), accuracy_release("m", records=100, scale=0.5).event, training(50), training(50)]
-    together = ledger_limits.together(events)
+    together = ledger.together(events)
     assert len(together.parts) == 2  # type: ignore[attr-defined]
     apart = ORACLE.claim(Composed(parts=tuple(events)), delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     assert ORACLE.claim(together, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).epsilon == pytest.approx(apart.epsilon, rel=1e-4)

@@ -11,8 +11,7 @@ import pytest
 
 from audit.accounting import ledger_database
 from audit.accounting.event_expressions import parse
-from audit.accounting.ledger import BudgetExceeded, Ledger, Release
-from audit.accounting.ledger_limits import Limit
+from audit.accounting.ledger import BudgetExceeded, Ledger, Limit, Release
 from audit.cli.app import answer
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError

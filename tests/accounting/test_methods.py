@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 
 from audit.accounting import published
 from audit.accounting.accountants.pld import Pld
-from audit.accounting.regression import explain, methods, recognition, records, suite
+from audit.accounting.regression import explain, files, methods, recognition, suite
 from audit.accounting.regression.methods import GRIDS, Method
 from audit.accounting.regression.suite import CaseFinding, Result
 from audit.accounting.resolve import FunctionAccountant
@@ -343,14 +343,14 @@ def test_divergences_are_those_of_the_second_way() -> None:
 
 def test_any_change_of_a_figure_is_found(tmp_path: Path) -> None:
     before, file = answers(RIGHT["moments"], 8), tmp_path / "answers.json"
-    file.write_bytes(records.make_record({"mine": before}))
-    assert records.compare(file, "mine", before, 1e-9) == ()
+    file.write_bytes(files.make_record({"mine": before}))
+    assert files.compare(file, "mine", before, 1e-9) == ()
     after = answers(lambda n, q, t, d: RIGHT["moments"](n, q, t, d) * (1 + 1e-7), 8)
-    changed = records.compare(file, "mine", after, 1e-9)
+    changed = files.compare(file, "mine", after, 1e-9)
     assert len(changed) > 20 and all("was recorded (+1e-05 %)" in explain.lines(row, "mine")[0] for row in changed)
-    assert records.compare(file, "mine", after, 1e-6) == ()
+    assert files.compare(file, "mine", after, 1e-6) == ()
     with pytest.raises(DataError, match="--record"):
-        records.compare(file, "other", before, 1e-9)
+        files.compare(file, "other", before, 1e-9)
 
 
 def test_a_failure_tells_what_was_asked_and_how_to_see_it_again() -> None:

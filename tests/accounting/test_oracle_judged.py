@@ -14,7 +14,6 @@ from mpmath import mp, mpf
 
 from audit.accounting.regression import suite
 from audit.accounting.regression.suite import Case
-from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import MatrixFactorization, NoisyMax, Skellam, SparseVector, TreeAggregation
 from audit.core.deployed_procedures import (
     AdaptiveClipping,
@@ -22,8 +21,11 @@ from audit.core.deployed_procedures import (
     CyclicPoisson,
     MixtureOfGaussians,
     ProposeTestRelease,
+    RandomAllocation,
+    Shuffled,
     SubsampleAggregate,
     TruncatedPoisson,
+    Tuned,
 )
 from audit.core.errors import DataError
 from audit.core.event_reading import kinds

@@ -20,10 +20,16 @@ from audit.accounting.regression.fuzzing.strata import STRATA
 from audit.accounting.regression.suite import CaseFinding
 from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.claims import Claim
 from audit.core.deployed_events import DiscreteGaussian, MatrixFactorization, NoisyMax, Skellam, TreeAggregation
-from audit.core.deployed_procedures import AdaptiveClipping, CyclicPoisson, MixtureOfGaussians
+from audit.core.deployed_procedures import (
+    AdaptiveClipping,
+    CyclicPoisson,
+    MixtureOfGaussians,
+    RandomAllocation,
+    Shuffled,
+    Tuned,
+)
 from audit.core.errors import ConfigError
 from audit.core.event_forms import kinds_by_name
 from audit.core.event_reading import nodes, rebuilt

@@ -13,7 +13,7 @@ import pytest
 
 import audit
 from attacks.tables.canaries import KINDS, make_canaries
-from attacks.tables.worst_cases import worst_case as worst_case_of
+from attacks.tables.canaries import worst_case as worst_case_of
 from audit.cli.app import answer
 
 DRAW = np.random.default_rng(4)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import audit
-from attacks.tables.synthetic_texts import make_text_canaries, text_scores
+from attacks.tables.canaries import make_text_canaries, text_scores
 from audit.core.errors import DataError
 
 DRAW = np.random.default_rng(3)

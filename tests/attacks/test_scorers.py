@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from attacks.scorers._contest import RankMixture, candidates
-from attacks.scorers._elevation import FORMS
-from attacks.scorers.auto import Auto
+from attacks.scorers.auto import FORMS, Auto
 from attacks.signals import _reading as reading
 from attacks.signals._queries import make_views
 from audit import plugins

@@ -21,8 +21,8 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import binomial, thresholds
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.bounds import binomial
+from audit.stats.curves import tradeoff
 from tests.bounds.powers import power_at
 from tests.marks import slow
 
@@ -55,8 +55,8 @@ class Careless:
 
     def lower_bound(self, scores, *, delta, confidence, seed):
         options = {"delta": delta, "significance": 2 * (1 - confidence)}
-        best = thresholds.best_threshold(scores.members, scores.nonmembers, **options)
-        epsilon = thresholds.fixed_bound(scores.members, scores.nonmembers, best, **options)
+        best = binomial.best_threshold(scores.members, scores.nonmembers, **options)
+        epsilon = binomial.fixed_bound(scores.members, scores.nonmembers, best, **options)
         return LowerBound(
             epsilon=epsilon, delta=delta, confidence=confidence, estimator="careless", comparisons=1, ceiling=99.0, assumes=()
         )
@@ -189,8 +189,8 @@ class SplitByRank:
         choosing, deciding = (
             [part(side) for side in sides] for part in (lambda v: v[: len(v) // 2], lambda v: v[len(v) // 2 :])
         )
-        threshold = thresholds.best_threshold(*choosing, delta=delta, significance=1 - confidence)
-        epsilon = thresholds.fixed_bound(*deciding, threshold, delta=delta, significance=1 - confidence)
+        threshold = binomial.best_threshold(*choosing, delta=delta, significance=1 - confidence)
+        epsilon = binomial.fixed_bound(*deciding, threshold, delta=delta, significance=1 - confidence)
         common = {"delta": delta, "confidence": confidence, "comparisons": 1, "assumes": (Assumption.INDEPENDENT_TRIALS,)}
         return LowerBound(epsilon=epsilon, estimator="split_by_rank", ceiling=max(epsilon, 9.0), **common)
 
@@ -329,7 +329,7 @@ def test_one_run_of_secrets_is_certified_and_its_conversion_is_needed(monkeypatc
 @pytest.mark.parametrize("choices", [2, 5])
 @pytest.mark.parametrize("delta", [0.0, 0.1])
 def test_the_law_of_secrets_keeps_its_guarantee_and_needs_it(adjacency: Adjacency, choices: int, delta: float) -> None:
-    response = SecretResponse.of(tradeoff_curves.epsilon_delta(1.0, delta), of_secrets(adjacency, choices), delta)
+    response = SecretResponse.of(tradeoff.epsilon_delta(1.0, delta), of_secrets(adjacency, choices), delta)
     wrong = (1 - response.success) / (choices - 1)
     silent = np.full((choices, choices), wrong) + (response.success - delta - wrong) * np.eye(choices)
     laws = np.concatenate([silent, delta * np.eye(choices)], axis=1)

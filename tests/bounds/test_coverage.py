@@ -121,14 +121,14 @@ def test_inside_the_family_full(spec: dict[str, Any], delta: float, size: int) -
 @pytest.mark.slow
 def test_the_laws_would_catch_a_search_that_is_not_paid_for() -> None:
     """The largest Clopper-Pearson bound over all thresholds, the common practice, fails on the flat law."""
-    from audit.stats.bounds import thresholds
+    from audit.stats.bounds import binomial
 
     law, trials, over = ScoreLaw(kind="flat", parameter=3.0), 100, 0
     for draw in range(trials):
         scores, _ = audited({"kind": "rank_exact"}, law, 1000, draw)
         members, nonmembers = scores.members, scores.nonmembers
-        best = thresholds.best_threshold(members, nonmembers, delta=law.delta, significance=SIGNIFICANCE)
-        over += thresholds.fixed_bound(members, nonmembers, best, delta=law.delta, significance=SIGNIFICANCE) > law.epsilon
+        best = binomial.best_threshold(members, nonmembers, delta=law.delta, significance=SIGNIFICANCE)
+        over += binomial.fixed_bound(members, nonmembers, best, delta=law.delta, significance=SIGNIFICANCE) > law.epsilon
     assert over > stats.binom.ppf(1 - 1e-2, trials, SIGNIFICANCE)
 
 

@@ -22,7 +22,7 @@ from audit.core.protocols import Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import guess_split, one_run_guesses, rank_exact, ranks
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import dp_sgd_curve, tradeoff
 
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
 FULL = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
@@ -162,8 +162,8 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
     tests = rank_exact.precedence_tests(ranked, 3.0)
     result = delta_at({"kind": "rank_exact"}, drawn, 1.0)
     assert 0 < result < 1
-    assert rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, result), significance=0.05)
-    assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * result), significance=0.05)
+    assert rank_exact.refutes(tests, tradeoff.epsilon_delta(1.0, result), significance=0.05)
+    assert not rank_exact.refutes(tests, tradeoff.epsilon_delta(1.0, 1.001 * result), significance=0.05)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.accounting import ledger_database, ledger_signature
+from audit.accounting import ledger_database
 from audit.accounting.ledger import Ledger, Release
 from audit.cli.app import answer
 from audit.core.adjacency import Adjacency
@@ -79,7 +79,7 @@ def test_another_key_and_another_statement_are_refused(
     seal = ledger_database.read(forged).seal
     _, end, remainder = signed.read_bytes().partition(b"\n")
     signed.write_bytes(f"ledger of 3 entries, seal {seal}".encode() + end + remainder)
-    assert ledger_signature.check(ledger_database.read(forged), signed, keys / "own.pub").problem.startswith("not signed")
+    assert ledger_database.check(ledger_database.read(forged), signed, keys / "own.pub").problem.startswith("not signed")
 
 
 def test_what_is_no_signature_is_said(book: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from audit.cli import verify as verification
 from audit.core.files import file_sha256
 from audit.execution import recompute, run_folder
 from audit.experiment.external.inspection import Settings, inspect_scores
-from audit.stats.bounds import ranks, thresholds
+from audit.stats.bounds import binomial, ranks
 from reports.formats.json import to_json
 from tests.reports.scored import scored_folder
 
@@ -214,7 +214,7 @@ def test_rectangles_computed_again_are_those_of_the_estimator(seed: int) -> None
     size, delta = int(stream.integers(4, 900)), (0.0, 1e-5, 0.01)[seed % 3]
     member = (np.arange(size) < 2) | (stream.random(size) < 0.4)
     scores = np.round(stream.normal(size=size) + seed * member, seed % 4)
-    epsilon, _, tests = thresholds.by_rank_bound(ranks.by_rank(scores, member), delta=delta, significance=0.01, ratio=3.0)
+    epsilon, _, tests = binomial.by_rank_bound(ranks.by_rank(scores, member), delta=delta, significance=0.01, ratio=3.0)
     again = recompute.rectangles(scores, member, delta, 0.01)
     assert again == (pytest.approx(epsilon, abs=1e-9), tests, None)
 

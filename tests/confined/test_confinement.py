@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from audit.core.confined import escapes, examination, process, seccomp, system_calls
+from audit.core.confined import escapes, examination, process, seccomp
 from audit.core.errors import AuditError, DataError
 from audit.data.frames import read_table
 from audit.data.text_files import read_texts
@@ -108,14 +108,14 @@ def test_every_number_of_a_system_call_is_that_of_this_machine() -> None:
         if place.is_file() and platform.machine() == "x86_64":
             words = [line.split() for line in place.read_text().splitlines() if line.startswith("#define __NR_")]
             known = {parts[1].removeprefix("__NR_"): int(parts[2]) for parts in words if len(parts) > 2 and parts[2].isdigit()}
-            table = system_calls.NUMBERS["x86_64"]
+            table = seccomp.NUMBERS["x86_64"]
             assert {name: number for name, number in table.items() if known.get(name, number) != number} == {}
             return
     pytest.skip("no header of the kernel here")
 
 
 def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
-    for machine in system_calls.ARCHITECTURES:
+    for machine in seccomp.ARCHITECTURES:
         for program in (seccomp.reading_program(machine, 2**22 - 1), seccomp.sealing_program(machine)):
             assert len(program) < 4096
             assert all(max(chosen, fallen) < 256 for _, chosen, fallen, _ in program)

@@ -14,8 +14,7 @@ from audit import plugins
 from audit.checks.execution import check_executed
 from audit.core.adjacency import Adjacency
 from audit.core.canaries import Canaries, CoordinateGradients
-from audit.core.deployed_events import MatrixFactorization
-from audit.core.encoder import encoder_sensitivity
+from audit.core.deployed_events import MatrixFactorization, encoder_sensitivity
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.protocols import MechanismSetting

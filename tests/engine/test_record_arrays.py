@@ -15,12 +15,12 @@ import pytest
 import torch
 from torch import nn
 
-from audit.core import file_rows
+from audit.core import mapped_files
 from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
 from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd, sgd
-from audit.core.file_rows import FileRows
+from audit.core.mapped_files import FileRows
 from audit.core.record_arrays import Concatenation, RawArray, RecordArray, concatenate, scale_numbers
 from audit.core.seeds import Seed
 from audit.core.training import TrainedModels
@@ -475,10 +475,10 @@ def test_rows_of_a_large_file_are_read_and_a_file_that_is_cut_gives_a_sentence(
     images = raw_images(300, (3, 16, 16))
     spec = write(tmp_path, images, train=200, pool=50)
     small = load(spec, SEED)
-    monkeypatch.setattr(file_rows, "_COPY_BYTES", 0)
+    monkeypatch.setattr(mapped_files, "_COPY_BYTES", 0)
     large = load(spec, SEED)
     assert dataset_digest(small) == dataset_digest(large)
-    rows = file_rows.read_rows(tmp_path / "x.npy", (300, 3, 16, 16))
+    rows = mapped_files.read_rows(tmp_path / "x.npy", (300, 3, 16, 16))
     assert isinstance(rows, FileRows)
     for index in (slice(None), slice(10, 3), slice(5, 200, 7), np.array([4, 5, 6, 299, 0, 0, 1]), np.array([], dtype=int)):
         assert np.array_equal(rows[index], images[index])

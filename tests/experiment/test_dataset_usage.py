@@ -8,7 +8,7 @@ import pytest
 import audit
 from audit.core.errors import DataError
 from audit.experiment.describe.leave_one_out import LeaveOneOut
-from audit.experiment.describe.usage_spread import usage_spread
+from audit.experiment.describe.leave_one_out_summary import usage_spread
 from audit.stats.scoring import usage
 
 RECORDS = 300

@@ -21,7 +21,7 @@ from audit.core.views import View
 from audit.experiment.external.inspection import References, Settings, draw_coins, examine, examine_outputs
 from audit.experiment.external.model_answers import read_outputs
 from audit.stats.bounds import roc
-from audit.stats.scoring.regression import error_confidences
+from audit.stats.scoring.resolution import error_confidences
 
 N = 240
 RANDOM = np.random.default_rng(8)

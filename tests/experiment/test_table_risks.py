@@ -22,7 +22,7 @@ from audit.core.table_risks import TableAudit
 from audit.data.frames import read_table, with_exact_numbers
 from audit.experiment.external.table_risks import TableSettings, table_audit
 from audit.stats.bounds import excess_success
-from audit.stats.shared_values import shared_values_tail
+from audit.stats.bounds.excess_success import shared_values_tail
 
 
 def people(count: int, random: np.random.Generator) -> pd.DataFrame:
@@ -160,8 +160,7 @@ def test_the_command_prints_and_gates(tables: list[pd.DataFrame], tmp_path: Path
 @pytest.mark.slow
 def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
     from reports.formats.json import from_json, to_json
-    from reports.pages.document import sections
-    from reports.pages.terms import texts
+    from reports.pages.document import sections, texts
 
     report = audit.table_risks(tables[0], tables[0], tables[1], settings=audit.TableSettings(attacks=50))
     message = " ".join(text for section in sections(report) for block in section.blocks for text in texts(block))

@@ -25,7 +25,7 @@ from reports.formats import figures
 from reports.formats import json as report_json
 from reports.formats._pipelines import JUnit, Sarif
 from reports.headline import headline, leading
-from reports.pages import cover, document, terms, verdict
+from reports.pages import cover, document, verdict
 from reports.pages.blocks import Table
 from reports.pages.cover import quotable
 from reports.pages.reproduction import reproduce
@@ -55,7 +55,7 @@ def _bounded(report: AuditReport, change: Any) -> AuditReport:
 
 def _words(report: AuditReport) -> str:
     result = verdict.verdict(report)
-    return " ".join(terms.texts((result.question, result.word, result.text))).replace("\xa0", " ")
+    return " ".join(document.texts((result.question, result.word, result.text))).replace("\xa0", " ")
 
 
 def _bracketed(report: AuditReport, lower: float, upper: float) -> AuditReport:
@@ -412,7 +412,7 @@ def test_an_audit_whose_negative_control_failed_is_nowhere_sound() -> None:
     drawn = figures.planned(report)
     captions = [plan.caption for name, plan in drawn.items() if name.startswith(("budget", "access"))]
     assert captions and all("had the audit not been void" in caption and "Red:" not in caption for caption in captions)
-    plain = terms.texts(document.sections(report))
+    plain = document.texts(document.sections(report))
     assert any("Those of dp_sgd are void" in str(text) for text in plain)
 
 

@@ -37,7 +37,7 @@ from audit.core.views import Scores
 from audit.experiment.line.findings import attack_result
 from reports.formats import figures
 from reports.formats import json as report_json
-from reports.pages import document, label, terms
+from reports.pages import document, label
 from reports.pages.blocks import Numbers, Table
 from reports.words.language import speaking
 from reports.words.translation import translated
@@ -67,14 +67,14 @@ def _lines(blocks: Any) -> list[str]:
     for block in blocks:
         if isinstance(block, Table):
             titles = [column.title for column in block.columns]
-            rows = [" ".join(terms.texts(row)) for row in block.rows]
-            cells = [[" ".join(terms.texts((cell,))) for cell in row] for row in block.rows]
+            rows = [" ".join(document.texts(row)) for row in block.rows]
+            cells = [[" ".join(document.texts((cell,))) for cell in row] for row in block.rows]
             pairs = [" ".join(f"{title} {cell}" for title, cell in zip(titles, row, strict=True)) for row in cells]
             lines += [f"{pair} {row}" for pair, row in zip(pairs, rows, strict=True)]
         elif isinstance(block, Numbers):
-            lines += [" ".join(terms.texts((item,))) for item in block.items]
+            lines += [" ".join(document.texts((item,))) for item in block.items]
         else:
-            lines += [" ".join(terms.texts((block,)))]
+            lines += [" ".join(document.texts((block,)))]
     return lines
 
 

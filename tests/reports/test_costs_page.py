@@ -11,7 +11,7 @@ import pytest
 
 import reports.costs
 from audit.accounting import costs
-from audit.accounting.report_costs import CHANGES, DELTAS, with_costs
+from audit.accounting.costs import CHANGES, DELTAS, with_costs
 from audit.accounting.subjects import bracket, named
 from audit.cli import report as commands
 from audit.core.adjacency import Adjacency
@@ -25,8 +25,7 @@ from reports.formats.json import from_json, to_json
 from reports.pages import costs as pages
 from reports.pages.blocks import Paragraph, Table
 from reports.pages.document import sections
-from reports.words.language import speaking
-from reports.words.numbers import down, power, up
+from reports.words.language import down, power, speaking, up
 from tests.reports import sample
 
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")

@@ -24,7 +24,7 @@ from reports.editions.external import external
 from reports.editions.facts import AREAS, EPSILONS, RATES, FigureCount, epsilon_grid
 from reports.formats import pdf
 from reports.formats.json import from_json, to_json
-from reports.pages import consequences, cover, terms, verdict
+from reports.pages import consequences, cover, document, verdict
 from reports.strength import ALLOWED_WORDS, Strength
 from tests.reports import sample
 from tests.reports.scored import scored_report
@@ -207,7 +207,7 @@ def test_the_name_of_an_edition_follows_from_itself_alone() -> None:
 def test_coarse_figures_are_not_taken_for_few_records() -> None:
     """What the edition leaves out was not left undone: neither its simulations, nor records."""
     edition = external(sample.ALL["consistent"]())
-    sentences = " ".join(terms.texts(cover.cover(edition)))
+    sentences = " ".join(document.texts(cover.cover(edition)))
     assert "This edition leaves out which leak" in sentences and "was not simulated" not in sentences
     lead = answer.answers(edition)[0]
     assert headline.is_coarse(lead.attack) and not headline.is_coarse(answer.answers(sample.ALL["consistent"]())[0].attack)

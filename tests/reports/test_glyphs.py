@@ -11,7 +11,7 @@ import pytest
 import reports
 from audit.core.errors import OutputError
 from audit.core.results import AuditReport
-from reports.formats import _glyphs, json, pdf
+from reports.formats import json, pdf
 from tests.reports.sample import run as report
 
 
@@ -33,7 +33,7 @@ def test_chinese_japanese_and_korean_are_set_as_they_are() -> None:
 )
 def test_what_no_font_has_is_replaced_and_said(title: str, point: str) -> None:
     text = pages(replace(report(), title=title))
-    assert f"stand as {_glyphs.REPLACEMENT}: {point}" in " ".join(text.split())
+    assert f"stand as {pdf.REPLACEMENT}: {point}" in " ".join(text.split())
 
 
 def test_a_format_that_fails_leaves_the_others_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,9 @@ from audit.experiment.external import canary_scores, dense_answers, external_mod
 from audit.experiment.external.input_readings import _readings, with_input_reading
 from audit.experiment.line import preflight, side_readings
 from audit.mechanisms import federated
-from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
-from reports.formats._older_words import find_message
+from reports.formats import html, json, pdf
+from reports.formats._messages import find_message
 from reports.pages import label
 from reports.pages.annex import annex
 from reports.pages.blocks import Mono
@@ -315,7 +315,7 @@ def test_the_chinese_font_has_every_character_that_is_said() -> None:
     wanted = {character for text in (*language.sentences.values(), *language.recorded.values()) for character in text}
     wide = {character for character in wanted if character > "\u2e7f"}
     for weight in ("Regular", "Bold"):
-        with TTFont(_glyphs.FONTS / f"NotoSerifCJKsc-{weight}.otf") as font:
+        with TTFont(pdf.FONTS / f"NotoSerifCJKsc-{weight}.otf") as font:
             assert wide <= {chr(code) for code in font.getBestCmap()}
 
 

@@ -17,7 +17,7 @@ from reports.formats import figures
 from reports.pages.blocks import Figure, Mono, Table
 from reports.pages.cover import picture
 from reports.pages.document import RULES, section, sections, summary
-from reports.tables.parties import parties as table
+from reports.tables.report import parties as table
 from reports.words.language import say, speaking
 from tests.reports import sample
 

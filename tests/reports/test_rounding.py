@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.core import rounding
-from reports.words import numbers
+from reports.words import language
 
 POSITIVE = st.floats(min_value=1e-12, max_value=1e6, allow_nan=False)
 
@@ -54,7 +54,7 @@ def test_intervals_only_widen_in_print(value: float, size: int) -> None:
         (rounding.down(-0.001), "−0.01"),
         (rounding.down(0.29), "0.29"),
         (rounding.up(8.0), "8.00"),
-        (numbers.at_most(math.inf), "no finite ε"),
+        (language.at_most(math.inf), "no finite ε"),
         (rounding.power(3.4e-7), "3.4 × 10⁻⁷"),
         (rounding.significant(0.1), "0.1"),
         (rounding.significant(1234567.0), "1,234,567"),

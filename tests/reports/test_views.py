@@ -23,7 +23,7 @@ from reports.formats import html, pdf, registry
 from reports.pages import label
 from reports.pages.annex import REQUIREMENTS, Presence, annex
 from reports.pages.blocks import Table
-from reports.pages.terms import texts
+from reports.pages.document import texts
 from reports.words.language import speaking
 from reports.words.translation import translated
 from tests.marks import slow

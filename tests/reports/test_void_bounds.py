@@ -15,8 +15,7 @@ from reports import answer, diff, headline, tracking
 from reports.figures import _bounds
 from reports.findings import JudgementState, findings
 from reports.pages import cover, without_claim
-from reports.pages.document import sections
-from reports.pages.terms import texts
+from reports.pages.document import sections, texts
 from reports.tables import game as game_tables
 from tests.reports import sample
 

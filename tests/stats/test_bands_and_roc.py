@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.stats.bounds import bands, roc
+from audit.stats.bounds import roc, roc_band
 
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=25).map(np.array)
 
@@ -64,7 +64,7 @@ def test_chance_inside_against_the_definition(count: int) -> None:
     low, high = stats.beta.ppf(0.1, ranks, count - ranks + 1), stats.beta.ppf(0.85, ranks, count - ranks + 1)
     sorted_draws = np.sort(draw.random((200_000, count)), axis=1)
     expected = ((sorted_draws >= low) & (sorted_draws <= high)).all(axis=1).mean()
-    assert bands.chance_inside(ranks, low, high, count) == pytest.approx(expected, abs=0.006)
+    assert roc_band.chance_inside(ranks, low, high, count) == pytest.approx(expected, abs=0.006)
 
 
 def test_chance_inside_has_the_kolmogorov_law() -> None:
@@ -72,12 +72,12 @@ def test_chance_inside_has_the_kolmogorov_law() -> None:
     for count, width in ((10, 0.35), (50, 0.18), (400, 0.06)):
         ranks = np.arange(1, count + 1)
         low, high = np.maximum(ranks / count - width, 0), np.minimum((ranks - 1) / count + width, 1)
-        assert bands.chance_inside(ranks, low, high, count) == pytest.approx(stats.kstwo.cdf(width, count), abs=1e-9)
+        assert roc_band.chance_inside(ranks, low, high, count) == pytest.approx(stats.kstwo.cdf(width, count), abs=1e-9)
 
 
 @pytest.mark.parametrize("count", [5, 60, 400])
 def test_band_holds_with_exactly_its_confidence(count: int) -> None:
-    band, draw, trials = bands.survival_band(count, 0.9), np.random.default_rng(0), 3000
+    band, draw, trials = roc_band.survival_band(count, 0.9), np.random.default_rng(0), 3000
     rates = np.sort(draw.random((trials, count)), axis=1)  # of the k-th highest score: between the band's steps
     held = ((band.lower[1:] <= rates) & (rates <= band.upper[:-1])).all(axis=1).mean()
     assert held == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / trials) + 0.005)
@@ -85,11 +85,11 @@ def test_band_holds_with_exactly_its_confidence(count: int) -> None:
 
 def test_band_is_tighter_than_dkw_in_the_tail() -> None:
     width = math.sqrt(math.log(2 / 0.05) / (2 * 1000))  # Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant
-    assert bands.survival_band(1000, 0.95).upper[0] < 0.02 < width
+    assert roc_band.survival_band(1000, 0.95).upper[0] < 0.02 < width
 
 
 def test_large_samples_are_affordable() -> None:
-    band = bands.survival_band(200_000, 0.95)
+    band = roc_band.survival_band(200_000, 0.95)
     assert (np.diff(band.lower) >= 0).all() and (np.diff(band.upper) >= 0).all()
     assert (band.lower <= np.arange(200_001) / 200_000).all() and (band.upper >= np.arange(200_001) / 200_000).all()
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import both_ends, merged_draws, one_run_all_counts, one_run_guesses, pair_draws, ranks
 from audit.stats.bounds.pair_draws import Curve
 from audit.stats.bounds.score_distributions import ScoreLaw
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 from audit.stats.curves.tradeoff import GroupPairs
 
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
@@ -46,7 +46,7 @@ def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: f
     """Means and spreads of the right guesses at every count, against placing 9 members and 15 nonmembers one by one."""
     generator, rows = np.random.default_rng(1), 4000
     fast = blocks(design(9, 15), epsilon, delta, 2)
-    curve = tradeoff_curves.epsilon_delta(epsilon, delta)
+    curve = tradeoff.epsilon_delta(epsilon, delta)
     grid = np.linspace(0, 1, 20_001)
     slow = []
     for _ in range(rows):
@@ -153,7 +153,7 @@ def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pyt
         ranks_left = pair_draws.kept_ranks(side.size)
         return pair_draws.OrderStatistics(size=side.size, ranks=ranks_left, values=side.values[:, ranks_left - 1])
 
-    curve = tradeoff_curves.epsilon_delta(1.0, 0.01).tpr
+    curve = tradeoff.epsilon_delta(1.0, 0.01).tpr
     exact = pair_draws.members_on_top(members, nonmembers, cuts, curve)
     fewer = pair_draws.members_on_top(thinned(members), thinned(nonmembers), cuts, curve)
     assert (fewer >= exact).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from audit.stats.bounds.convolution import DIRECT, convolve
+from audit.stats.bounds.bernoulli_sums import DIRECT, convolve
 
 
 @pytest.mark.parametrize(("first", "second"), [(500, 500), (20_000, 11), (1, 300_000), (77_777, 4_321)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from audit.stats.bounds import convolution, one_run_guesses, ranks
+from audit.stats.bounds import bernoulli_sums, one_run_guesses, ranks
 from audit.stats.bounds import one_run_all_counts as guess_walk
 from audit.stats.bounds.one_run_all_counts import Walk
 from audit.stats.curves.tradeoff import GroupPairs
@@ -51,7 +51,7 @@ def test_crossing_equals_enumeration(guesses: list[int], limits: list[int], rate
 def test_long_walks_are_convolved_as_short_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
     guesses, limits = np.array([100, 2000, 20_000]), [82, 1520, 14_800]
     fast = guess_walk.crossing(guesses, limits, 0.73)
-    monkeypatch.setattr(convolution, "DIRECT", 10**12)
+    monkeypatch.setattr(bernoulli_sums, "DIRECT", 10**12)
     assert fast == pytest.approx(guess_walk.crossing(guesses, limits, 0.73), rel=1e-9)
     assert 0.001 < fast < 0.5
 

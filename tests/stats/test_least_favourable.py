@@ -8,10 +8,10 @@ import pytest
 import reachable_bounds
 from scipy import stats
 
-from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots, weighted_draws
+from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.shifts import CurveShift, GdpShift
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import dp_sgd_curve, tradeoff
 
 
 def ranked_normals(count: int, mu: float, seed: int) -> np.ndarray:
@@ -37,8 +37,8 @@ def test_simulated_sums_equal_counting() -> None:
 
 @pytest.mark.slow
 def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
-    shift = CurveShift(tradeoff_curves.gdp)
-    scores = least_favourable.likelihood_scores(tradeoff_curves.gdp(1.0), tradeoff_curves.gdp(0.0), 25, 25)
+    shift = CurveShift(tradeoff.gdp)
+    scores = least_favourable.likelihood_scores(tradeoff.gdp(1.0), tradeoff.gdp(0.0), 25, 25)
     for seed in range(6):
         ranked = ranked_normals(25, 0.2 * seed, seed)
         observed = least_favourable.rank_score_sum(ranked, scores)
@@ -56,14 +56,14 @@ def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
 
 
 def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
-    scores = least_favourable.likelihood_scores(tradeoff_curves.gdp(1.0), tradeoff_curves.gdp(0.0), 200, 300)
+    scores = least_favourable.likelihood_scores(tradeoff.gdp(1.0), tradeoff.gdp(0.0), 200, 300)
     assert (np.diff(scores) >= 0).all()
     shares = 1 - (np.arange(500) + 0.5) / 500
     grid = np.linspace(-6, 6, 100_001)
     pooled = 0.6 * stats.norm.sf(grid) + 0.4 * stats.norm.sf(grid - 1)
     positions = np.interp(-shares, -pooled, grid)  # the log likelihood ratio is linear in them
     assert np.corrcoef(scores[5:-5], positions[5:-5])[0, 1] > 0.9999
-    nothing = least_favourable.likelihood_scores(tradeoff_curves.gdp(0.0), tradeoff_curves.gdp(0.0), 20, 30)
+    nothing = least_favourable.likelihood_scores(tradeoff.gdp(0.0), tradeoff.gdp(0.0), 20, 30)
     assert nothing.tolist() == least_favourable.auc_scores(50).tolist()
 
 
@@ -73,7 +73,7 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
     rate, noise, count, result = 0.1, 0.6, 250, {"likelihood": [], "auc": []}
     scores = {
         "likelihood": least_favourable.likelihood_scores(
-            dp_sgd_curve.sgd(noise, rate, 1), tradeoff_curves.epsilon_delta(0.0, 0.0), count, count
+            dp_sgd_curve.sgd(noise, rate, 1), tradeoff.epsilon_delta(0.0, 0.0), count, count
         ),
         "auc": least_favourable.auc_scores(2 * count),
     }
@@ -134,7 +134,7 @@ def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     )
     looked_up = least_favourable.rank_bound(
         ranked,
-        CurveShift(tradeoff_curves.gdp),
+        CurveShift(tradeoff.gdp),
         least_favourable.auc_scores(len(ranked)),
         significance=0.05,
         stream=5,
@@ -216,7 +216,7 @@ def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
     assert (fine.costs[0, :14_000] == coarse.costs[0]).sum() == 0 < fine.costs[0, :14_000].min()  # 0.1 is finer than 0.2
     assert not fine.costs[0, 14_000:].any()
     raw = np.random.default_rng([3, 4, 1]).standard_normal((14_000, 7), dtype=np.float32)
-    weighted_draws.move_apart(raw, 3, 0)
+    critical_ranks.move_apart(raw, 3, 0)
     members, nonmembers = (np.sort(side, axis=1) for side in (raw[:, :3], raw[:, 3:]))
     assert (coarse.members == members).all() and (coarse.nonmembers == nonmembers).all()
     encoded = least_favourable.simulate(3, 4, 0.2, 1, CurveShift.encode)

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from audit.stats.bounds import one_run_fdp, one_run_guesses, product_channel, ranks, roots
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 from audit.stats.curves.tradeoff import GroupPairs
 
 
@@ -114,7 +114,7 @@ def test_golden_one_run_fdp() -> None:
 )
 def test_golden_product_channel(coins: int, guesses: int, wrong: int, expected: float) -> None:
     mu, _ = product_channel.bound(
-        tradeoff_curves.gdp, np.array([guesses]), np.array([guesses - wrong]), coins=coins, significance=0.05
+        tradeoff.gdp, np.array([guesses]), np.array([guesses - wrong]), coins=coins, significance=0.05
     )
     assert tradeoff.gdp_epsilon(mu, 1e-5) == pytest.approx(expected, abs=2e-4)
 
@@ -128,7 +128,7 @@ def test_product_channel_law_against_simulation() -> None:
     guess = np.take_along_axis(values > mu / 2, surest, axis=1)
     right = (guess == np.take_along_axis(included, surest, axis=1)).sum(axis=1)
     for correct in (14, 16, 18):
-        expected = product_channel.p_value(tradeoff_curves.gdp(mu), guesses=guesses, correct=correct, coins=coins)
+        expected = product_channel.p_value(tradeoff.gdp(mu), guesses=guesses, correct=correct, coins=coins)
         assert (right >= correct).mean() == pytest.approx(expected, abs=4 * math.sqrt(expected / 20_000))
 
 
@@ -145,7 +145,7 @@ def test_without_independence_only_one_run_methods_hold() -> None:
             values = draw.normal(size=coins)
         ranked = ranks.by_rank(values, included)
         right = one_run_guesses.correct_guesses(ranked, guesses)
-        over["product"] += product_channel.bound(tradeoff_curves.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
+        over["product"] += product_channel.bound(tradeoff.gdp, guesses, right, coins=coins, significance=level)[0] > 1.0
         over["one_run"] += (
             one_run_guesses.bound_along(GroupPairs(delta=1e-9), guesses, right, coins=coins, significance=level)[0] > 2.0
         )

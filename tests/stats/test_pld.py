@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from audit.stats.curves import composition, discretise, pld
-from audit.stats.curves.exponential_sums import log_sum_exp
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
 from audit.stats.curves.pld import (
     REPLACE,
@@ -21,6 +20,7 @@ from audit.stats.curves.pld import (
     subsampled_gaussian_epsilon,
     subsampled_gaussian_losses,
 )
+from audit.stats.curves.tilting import log_sum_exp
 from audit.stats.curves.tradeoff import gdp_delta, gdp_epsilon
 
 

@@ -10,12 +10,12 @@ from scipy import stats
 
 from audit.stats.bounds import rank_exact, ranks
 from audit.stats.bounds.rank_exact import Precedence
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 
-EPSILON_DELTA = functools.partial(tradeoff_curves.epsilon_delta, delta=1e-5)
+EPSILON_DELTA = functools.partial(tradeoff.epsilon_delta, delta=1e-5)
 
 
-def naive(test: Precedence, curve: tradeoff_curves.TradeoffCurve) -> float:
+def naive(test: Precedence, curve: tradeoff.TradeoffCurve) -> float:
     """The expectation over the threshold's Beta law, cell by cell in its quantiles."""
     ends = np.concatenate([[0], np.geomspace(1e-11, 0.01, 4001), np.linspace(0.01, 0.99, 40_001)[1:]])
     ends = np.concatenate([ends, 1 - np.geomspace(0.01, 1e-11, 4001)[1:], [1]])
@@ -41,7 +41,7 @@ def naive(test: Precedence, curve: tradeoff_curves.TradeoffCurve) -> float:
 def test_p_value_equals_the_slow_expectation(case: tuple[int, int, int, int, float, float]) -> None:
     count, sample, rank, reference, epsilon, delta = case
     test = Precedence(count=count, sample=sample, rank=rank, reference=reference, from_top=True)
-    curve = tradeoff_curves.epsilon_delta(epsilon, delta)
+    curve = tradeoff.epsilon_delta(epsilon, delta)
     assert rank_exact.p_value(test, curve) == pytest.approx(naive(test, curve), rel=2e-4)
 
 
@@ -54,13 +54,13 @@ def test_no_privacy_loss_is_the_negative_hypergeometric_test() -> None:
             for above in range(count, members + 1)
         )
         test = Precedence(count=count, sample=members, rank=rank, reference=nonmembers, from_top=True)
-        assert rank_exact.p_value(test, tradeoff_curves.epsilon_delta(0.0, 0.0)) == pytest.approx(ways / total, rel=1e-9)
+        assert rank_exact.p_value(test, tradeoff.epsilon_delta(0.0, 0.0)) == pytest.approx(ways / total, rel=1e-9)
 
 
 def test_p_value_is_the_chance_under_the_least_favourable_pair() -> None:
     """Simulates the pair itself: nonmembers uniform, members from the curve."""
     draw = np.random.default_rng(0)
-    curve, members, nonmembers, rank, count = tradeoff_curves.epsilon_delta(1.0, 0.05), 40, 60, 6, 16
+    curve, members, nonmembers, rank, count = tradeoff.epsilon_delta(1.0, 0.05), 40, 60, 6, 16
     grid = np.linspace(0, 1, 100_001)
     reach = curve.tpr(grid)
     reached = 0
@@ -88,7 +88,7 @@ def test_golden_bounds(count: int, both: float, top: float, inside_gdp: float) -
     from_top = tuple(test for test in tests if test.from_top)
     assert rank_exact.bound(tests, EPSILON_DELTA, significance=0.05)[0] == pytest.approx(both, abs=2e-4)
     assert rank_exact.bound(from_top, EPSILON_DELTA, significance=0.05)[0] == pytest.approx(top, abs=2e-4)
-    mu, _ = rank_exact.bound(tests, tradeoff_curves.gdp, significance=0.05)
+    mu, _ = rank_exact.bound(tests, tradeoff.gdp, significance=0.05)
     assert tradeoff.gdp_epsilon(mu, 1e-5) == pytest.approx(inside_gdp, abs=2e-4)
 
 
@@ -100,7 +100,7 @@ def test_ceiling_of_perfect_separation(count: int, expected: float) -> None:
 
 def test_asymmetric_curve_is_read_from_the_right_end() -> None:
     """Nonmembers below a low member use the curve's other direction."""
-    lopsided = tradeoff_curves.TradeoffCurve(
+    lopsided = tradeoff.TradeoffCurve(
         tpr=lambda u: np.minimum(1.0, 0.5 + np.asarray(u)),  # half of the members are betrayed outright
         tnr=lambda u: np.minimum(1.0, np.where(np.asarray(u) < 0.5, np.asarray(u), 1.0)),
     )
@@ -137,7 +137,7 @@ def test_counts_by_brute_force() -> None:
 
 def test_several_tests_share_the_significance() -> None:
     """A test with a p-value between a half of the level and the level refutes alone, and not as one of two."""
-    nothing = tradeoff_curves.epsilon_delta(0.0, 0.0)
+    nothing = tradeoff.epsilon_delta(0.0, 0.0)
     telling = Precedence(count=15, sample=100, rank=5, reference=100, from_top=True)  # p-value .007
     silent = Precedence(count=5, sample=100, rank=5, reference=100, from_top=True)
     assert rank_exact.refutes((telling,), nothing, significance=0.01)

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from audit.stats.bounds import reconstruction, secret_guesses
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import dp_sgd_curve, tradeoff
 from audit.stats.scoring import normal
 
 
@@ -60,18 +60,18 @@ def test_no_release_does_better(priors: list[float], delta: float, *, replace: b
 @pytest.mark.parametrize("choices", [2, 5, 10])
 def test_what_is_allowed_is_what_the_best_release_reaches(choices: int, *, replace: bool) -> None:
     for epsilon, delta in ((0.0, 0.0), (1.0, 0.0), (2.0, 0.1)):
-        allowed = reconstruction.success_allowed(tradeoff_curves.epsilon_delta(epsilon, delta), choices, replace=replace)
+        allowed = reconstruction.success_allowed(tradeoff.epsilon_delta(epsilon, delta), choices, replace=replace)
         assert allowed == pytest.approx(best_success([1 / choices] * choices, epsilon, delta, replace=replace), abs=1e-7)
     for mu in (0.3, 1.0, 3.0):
-        allowed = reconstruction.success_allowed(tradeoff_curves.gdp(mu), choices, replace=replace)
+        allowed = reconstruction.success_allowed(tradeoff.gdp(mu), choices, replace=replace)
         assert reconstruction.success_mu(allowed, 1 / choices, replace=replace) == pytest.approx(mu, abs=1e-6)
-    assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(1.0, 1.0), choices, replace=replace) == 1.0
+    assert reconstruction.success_allowed(tradeoff.epsilon_delta(1.0, 1.0), choices, replace=replace) == 1.0
 
 
 @pytest.mark.parametrize(("epsilon", "success"), [(0.5, 0.6225), (1.0, 0.7311), (2.0, 0.8808), (4.0, 0.9820)])
 def test_binary_randomised_response_is_exact(epsilon: float, success: float) -> None:
     """An attribute of two values: what is allowed, what right answers prove, and each guess of one run."""
-    assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(epsilon, 0.0), 2, replace=True) == pytest.approx(
+    assert reconstruction.success_allowed(tradeoff.epsilon_delta(epsilon, 0.0), 2, replace=True) == pytest.approx(
         success, abs=5e-5
     )
     exact = 1 / (1 + math.exp(-epsilon))

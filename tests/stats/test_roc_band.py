@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from audit.stats.arrays import Array
 from audit.stats.bounds import roc, roc_band
 from audit.stats.bounds.roc_band import ThresholdPath
-from audit.stats.bounds.validation import Array
 
 
 def slow_limits(members: Array, nonmembers: Array, rate: float, critical: float) -> tuple[float, float]:

@@ -10,8 +10,8 @@ import pytest
 from audit.stats.bounds import betting_claims, sequential
 from audit.stats.bounds.betting_claims import MU_STEP, RATES, Hypotheses
 from audit.stats.bounds.sequential import LEVELS, SIDES, STAKES
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 ANY = betting_claims.any_mechanism(1e-5)
 
@@ -51,7 +51,7 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: TradeoffCurve, chance
 @pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (10, 0.5), (30, 0.3)])
 def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
     scores, included = drawn(0, 1.5, 36)
-    expected = [naive(scores[0], included, tradeoff_curves.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
+    expected = [naive(scores[0], included, tradeoff.gdp(MU_STEP * claim), chance) for claim in range(place + 1)]
     followed = sequential.follow(betting_claims.gaussian(1e-5), scores, included, chance)
     assert followed.trials == tuple(range(37))
     assert followed.separate[:, 0, place] == pytest.approx(np.log(expected[place]), abs=1e-9)
@@ -60,8 +60,8 @@ def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
 
 
 CURVES = [
-    *[tradeoff_curves.epsilon_delta(epsilon, delta) for epsilon in (0.0, 1.0, 8.0) for delta in (0.0, 1e-5, 0.1)],
-    *[tradeoff_curves.gdp(mu) for mu in (0.0, 0.5, 2.0, 6.0)],
+    *[tradeoff.epsilon_delta(epsilon, delta) for epsilon in (0.0, 1.0, 8.0) for delta in (0.0, 1e-5, 0.1)],
+    *[tradeoff.gdp(mu) for mu in (0.0, 0.5, 2.0, 6.0)],
     *[dp_sgd_curve.sgd(noise, 0.2, 50) for noise in (0.6, 1.0, 4.0)],
 ]
 
@@ -83,7 +83,7 @@ def test_lines_lie_nowhere_below_the_curve_and_close_to_it_where_they_touch(curv
 def test_lines_of_a_pair_are_its_own_two(epsilon: float, delta: float) -> None:
     lines = betting_claims.pairs(np.array([epsilon]), delta).lines[:, :, :, 0]
     fpr = np.unique(np.concatenate([np.linspace(0, 1, 2001), [1 / (1 + math.exp(epsilon))]]))
-    allowed = tradeoff_curves.epsilon_delta(epsilon, delta).tpr(fpr)
+    allowed = tradeoff.epsilon_delta(epsilon, delta).tpr(fpr)
     for slope, intercept in lines.reshape(2, -1).T:
         gap = slope * fpr + intercept - allowed
         assert gap.min() >= -1e-12 and gap.min() < 1e-9
@@ -111,7 +111,7 @@ def test_no_bettor_gains_on_average_from_a_true_claim(curve: TradeoffCurve, chan
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
 def test_no_bettor_gains_on_average_from_a_true_pair(epsilon: float, delta: float) -> None:
-    demand_no_gain(tradeoff_curves.epsilon_delta(epsilon, delta), betting_claims.pairs(np.array([epsilon]), delta), 0.5)
+    demand_no_gain(tradeoff.epsilon_delta(epsilon, delta), betting_claims.pairs(np.array([epsilon]), delta), 0.5)
 
 
 def demand_no_gain(curve: TradeoffCurve, against: Hypotheses, chance: float) -> None:

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from audit.stats.scoring.strength import Array, partial_auc
+from audit.stats.arrays import Array
+from audit.stats.scoring.strength import partial_auc
 
 
 def mean_over_orders(members: Array, nonmembers: Array, fpr: float) -> float:

@@ -9,7 +9,7 @@ from scipy import special
 from audit.core.game import Game
 from audit.core.views import Scores
 from audit.experiment.line import findings
-from audit.stats.bounds import roc_band, tied_scores
+from audit.stats.bounds import ranks, roc_band
 
 
 def mean_over_lots(members: np.ndarray, nonmembers: np.ndarray, allowed: int) -> float:
@@ -29,25 +29,25 @@ def test_the_rate_is_the_mean_of_lots_among_equal_scores(values: int, target: fl
     draw = np.random.default_rng(values)
     members, nonmembers = draw.integers(values, size=130).astype(float), draw.integers(values, size=211).astype(float)
     expected = mean_over_lots(members, nonmembers, int(np.floor(target * 211 + 1e-9)))
-    assert tied_scores.expected_tpr(members, nonmembers, target) == pytest.approx(expected)
+    assert ranks.expected_tpr(members, nonmembers, target) == pytest.approx(expected)
 
 
 def test_counts_follow_the_expected_rate_to_one_member() -> None:
     draw = np.random.default_rng(3)
     values, included = draw.integers(4, size=300).astype(float), draw.random(300) < 0.4
-    ranking = tied_scores.spread_evenly(values, included)
+    ranking = ranks.spread_evenly(values, included)
     members, nonmembers = values[included], values[~included]
     for allowed in range(len(nonmembers)):
         last = np.flatnonzero(np.cumsum(~ranking) <= allowed)
         result = ranking[: last[-1] + 1].sum() if len(last) else 0
-        expected = len(members) * tied_scores.expected_tpr(members, nonmembers, (allowed + 0.5) / len(nonmembers))
+        expected = len(members) * ranks.expected_tpr(members, nonmembers, (allowed + 0.5) / len(nonmembers))
         assert expected - 1 < result <= expected + 1e-9
 
 
 def test_distinct_scores_are_ranked_as_they_are() -> None:
     draw = np.random.default_rng(4)
     values, included = draw.normal(size=80), draw.random(80) < 0.5
-    assert tied_scores.spread_evenly(values, included).tolist() == included[np.argsort(-values)].tolist()
+    assert ranks.spread_evenly(values, included).tolist() == included[np.argsort(-values)].tolist()
 
 
 def test_an_attack_is_given_the_expected_rate_itself() -> None:
@@ -55,7 +55,7 @@ def test_an_attack_is_given_the_expected_rate_itself() -> None:
     values, included = draw.integers(5, size=150).astype(float), draw.random(150) < 0.5
     scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 150))
     points = [point for point in findings.attack_result(scores, confidence=0.95).tpr_at if point.tpr is not None]
-    rates = [tied_scores.expected_tpr(scores.members, scores.nonmembers, point.target_fpr) for point in points]
+    rates = [ranks.expected_tpr(scores.members, scores.nonmembers, point.target_fpr) for point in points]
     assert points and [point.tpr for point in points] == rates
 
 
@@ -89,6 +89,6 @@ def test_limits_hold_under_ties(values: int, shift: float) -> None:
     critical, covered = roc_band.critical_value(120, 100, 0.95), 0
     for _ in range(audits):
         scores = np.concatenate([draw.choice(values, size, p=law) for size, law in zip((120, 100), laws, strict=True)])
-        path = roc_band.ThresholdPath.of(tied_scores.spread_evenly(scores, np.arange(220) < 120))
+        path = roc_band.ThresholdPath.of(ranks.spread_evenly(scores, np.arange(220) < 120))
         covered += roc_band.departure(path, points, np.interp(points, false, true)) <= critical
     assert covered >= 0.92 * audits

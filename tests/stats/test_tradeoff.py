@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
+from audit.stats.curves import dp_sgd_curve, tradeoff
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_epsilon_floor_lies_below_the_curve_s_epsilon() -> None:
 
 
 def test_curves_know_their_mirror_image() -> None:
-    curve = tradeoff_curves.epsilon_delta(1.0, 0.1)
+    curve = tradeoff.epsilon_delta(1.0, 0.1)
     assert curve.mirror().mirror() == curve
     for rate in (0.0, 0.2, 0.7):
         reached = float(curve.tpr(rate))

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
-from audit.core.deployed_procedures import ProposeTestRelease
+from audit.core.deployed_procedures import ProposeTestRelease, RandomAllocation, Shuffled, Tuned
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import nodes
 from audit.core.events import (

@@ -9,7 +9,7 @@ from audit.accounting.accountants._amplified import tuned_divergences
 from audit.accounting.accountants._pairs import gaussians
 from audit.core import events
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import Tuned
+from audit.core.deployed_procedures import Tuned
 from audit.core.errors import UnsupportedMechanism
 from audit.stats.curves import bounded_range, fixed_batches, pld, renyi, tradeoff
 from audit.stats.curves.concentrated import sampled_once_epsilon, zcdp_epsilon_floor

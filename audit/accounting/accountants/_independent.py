@@ -16,7 +16,7 @@ from audit.accounting.accountants._amplified import largest_loss
 from audit.core.adjacency import Adjacency
 from audit.core.event_reading import runs
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
-from audit.stats.curves import counted_events, renyi, tradeoff
+from audit.stats.curves import concentrated, renyi, tradeoff
 
 Array = NDArray[np.float64]
 _THRESHOLDS = 120
@@ -51,7 +51,7 @@ def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
     best = 0.0
     for leaf, count in counts.items():
         for member, nonmember in _tails(leaf, adjacency):
-            best = max(best, counted_events.counted_epsilon(member, nonmember, count, delta))
+            best = max(best, concentrated.counted_epsilon(member, nonmember, count, delta))
     return best
 
 
@@ -72,7 +72,7 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
         rate, leaf = float(leaf.sample_rate), leaf.mechanism
     match leaf:
         case Gaussian(noise_multiplier=noise) if noise > 0:
-            tail = lambda x: counted_events.log_normal_tail(x / noise)  # noqa: E731
+            tail = lambda x: concentrated.log_normal_tail(x / noise)  # noqa: E731
         case Laplace(noise_multiplier=noise) if noise > 0:
             tail = lambda x: np.where(x > 0, -x / noise - math.log(2), np.log1p(-np.exp(np.minimum(x, 0) / noise) / 2))  # noqa: E731
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if is_replacement and rate == 1 and parameter > 0:

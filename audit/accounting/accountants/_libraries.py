@@ -1,13 +1,13 @@
 """Accountants of smaller libraries as they are: subjects of the battery."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from audit.accounting.accountants import _as_it_is
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import runs, single_phase
 from audit.core.events import ApproximateDp, Event, Exponential, Gaussian, Laplace, PoissonSampled
@@ -135,3 +135,39 @@ def _terms(event: Event, rate: float = 1.0) -> tuple[str, float, float]:
         case Laplace(noise_multiplier=noise):
             return "laplace", float(noise), rate
     raise UnsupportedMechanism(f"pfl accounts for Gaussian and Laplace releases only, not for {event}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpacusPrv:
+    """States what the library states for its history of (noise multiplier, sample rate, steps).
+
+    References: github.com/meta-pytorch/opacus. Yousefpour et al. 2021, arXiv 2109.12298.
+    """
+
+    as_it_is: ClassVar[bool] = True
+    side: ClassVar[Side] = "upper"
+    method: ClassVar[str] = "PRV"
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """The library's epsilon at `delta` (its accountant knows DP-SGD under add/remove only); `UnsupportedMechanism` for
+        anything else, or if Opacus is not installed.
+        """
+        return _as_it_is.opacus(self.method, mechanism, delta=delta, adjacency=adjacency)
+
+
+class OpacusRdp(OpacusPrv):
+    """States what the library states by Renyi divergences for its history of (noise multiplier, sample rate, steps)."""
+
+    method = "RDP"
+
+
+class OpacusGdp(OpacusPrv):
+    """States what the library states by a central limit for its history of (noise multiplier, sample rate, steps)."""
+
+    side = "estimate"
+    method = "GDP"
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        note = "a central limit: an approximation, not a bound"
+        claim = _as_it_is.opacus(self.method, mechanism, delta=delta, adjacency=adjacency, note=note)
+        return replace(claim, family="gdp")

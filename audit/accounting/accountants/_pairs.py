@@ -5,12 +5,11 @@ from collections.abc import Sequence, Set
 from functools import partial
 from typing import Literal
 
-from audit.accounting.accountants import _amplified, _deployed, _examples, _makers
+from audit.accounting.accountants import _amplified, _makers
 from audit.core import events
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise, NoisyMax, SparseVector
-from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease
+from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease, RandomAllocation, Shuffled, Tuned
 from audit.core.errors import UnsupportedMechanism
 from audit.stats.curves import pld
 from audit.stats.curves.tradeoff import gdp_tpr
@@ -27,7 +26,7 @@ SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999
 def shares(parts: Set[type]) -> tuple[float, ...]:
     """Return what to try as `share` of "below", if an event has parts of these kinds; the others have one example."""
     if parts & {NoisyMax, SparseVector}:
-        return _examples.SHARES
+        return _makers.SHARES
     return SHARES if events.Exponential in parts else SHARES[: 2 if parts & TWO_EXAMPLES else 1]
 
 
@@ -82,7 +81,7 @@ def _members(  # noqa: PLR0911 (one arm a kind)
         case NoisyMax(epsilon=0) | SparseVector(query_epsilon=0) | SparseVector(threshold_epsilon=0):
             return []
         case NoisyMax() | SparseVector():
-            return [partial(_makers.two_answers, _examples.chances(event, share))]
+            return [partial(_makers.two_answers, _makers.chances(event, share))]
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "below")]
         case Shuffled():
@@ -148,7 +147,7 @@ def _attained_pair(event: events.Event, count: int, adjacency: Adjacency) -> lis
                 raise UnsupportedMechanism("a mixture of Gaussians under replace-one has no proof here; use add_remove")
             return [(partial(_makers.mixture, event), count)] if max(_makers.shares(event)) > 0 else []
         case IntegerNoise():
-            return [(_deployed.integer_pair(event, adjacency), count)]
+            return [(_makers.integer_pair(event, adjacency), count)]
         case events.RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")

@@ -1,4 +1,8 @@
-"""What whole procedures cost, in terms of events that have a proof, each with the argument why."""
+"""What deployed releases and whole procedures cost, in terms of events that have a proof, each with the argument why.
+
+`COSTS` is the open table: a kind of event to the event that costs exactly what it does. `LIMITS` is the same from above: the
+event is accounted for as any mechanism with its guarantee. From below it costs what one example of it does (`_makers`).
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -6,16 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from audit.accounting.accountants._pairs import gaussians
-from audit.core import deployed_procedures
+from audit.core import deployed_events, deployed_procedures
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
-from audit.core.deployed_events import IntegerNoise, MatrixFactorization
-from audit.core.encoder import encoder_sensitivity
+from audit.core.deployed_events import IntegerNoise, MatrixFactorization, encoder_sensitivity
+from audit.core.deployed_procedures import RandomAllocation, Shuffled, Tuned
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import kinds, nodes, parts, rebuilt
 from audit.core.events import (
+    ApproximateDp,
     Composed,
     Event,
+    Exponential,
     Gaussian,
     Grouped,
     Laplace,
@@ -24,9 +29,40 @@ from audit.core.events import (
     Repeated,
     SampledWithoutReplacement,
 )
-from audit.stats.curves.batch_overflow import overflow_chance
+from audit.stats.sampling_tests import overflow_chance
+
+
+def _matrix(event: deployed_events.MatrixFactorization, adjacency: Adjacency) -> Event:
+    return _gaussian(event, encoder_sensitivity(event))
+
+
+def _tree(event: deployed_events.TreeAggregation, adjacency: Adjacency) -> Event:
+    return _gaussian(event, math.sqrt(event.depth))
+
+
+def _gaussian(event: Any, sensitivity: float) -> Event:
+    """One Gaussian release, adaptively chosen inputs included (Denisov et al. 2022, Theorem 2.1)."""
+    if sensitivity == 0:
+        return Composed(parts=())
+    return Gaussian(noise_multiplier=event.noise_multiplier / sensitivity, unit=event.unit)
+
+
+def _best(event: deployed_events.NoisyMax, adjacency: Adjacency) -> Event:
+    return Exponential(epsilon=event.epsilon) if event.noise == "gumbel" else ApproximateDp(epsilon=event.epsilon)
+
 
 Rule = Callable[[Any, Adjacency], Event]
+LIMITS: Mapping[type, Rule] = {
+    deployed_events.NoisyMax: _best,
+    deployed_events.SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
+}
+# the same from below: the event itself where an example of it is accounted for (`_makers.chances`)
+FLOORS: Mapping[type, Rule] = {
+    deployed_events.NoisyMax: lambda event, adjacency: _best(event, adjacency) if event.noise == "gumbel" else event,
+    deployed_events.SparseVector: lambda event, adjacency: event,
+}
+
+
 _SAMPLED = PoissonSampled | SampledWithoutReplacement | RandomAllocation | deployed_procedures.MixtureOfGaussians
 
 
@@ -130,6 +166,8 @@ def _alone(event: Shuffled, adjacency: Adjacency) -> Event:
 
 
 COSTS: Mapping[type, Rule] = {
+    deployed_events.MatrixFactorization: _matrix,
+    deployed_events.TreeAggregation: _tree,
     RandomAllocation: _allocation,
     Shuffled: _alone,
     SampledWithoutReplacement: _fixed_size,

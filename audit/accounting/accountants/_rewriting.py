@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
-from audit.accounting.accountants import _deployed, _procedures
+from audit.accounting.accountants import _procedures
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import IntegerNoise
 from audit.core.errors import UnsupportedMechanism
@@ -25,11 +25,10 @@ from audit.core.events import (
 )
 
 _MOST_ALTERNATIVES = 64
-COSTS = {**_deployed.COSTS, **_procedures.COSTS}
-LIMITS, FLOORS = _deployed.LIMITS, _deployed.FLOORS
+COSTS, LIMITS, FLOORS = _procedures.COSTS, _procedures.LIMITS, _procedures.FLOORS
 
 
-def known(event: Event, adjacency: Adjacency, *, limits: Mapping[type, _deployed.Rule] = LIMITS) -> Event:
+def known(event: Event, adjacency: Adjacency, *, limits: Mapping[type, _procedures.Rule] = LIMITS) -> Event:
     """Return the event with everything deployed expressed by what has a proof; `UnsupportedMechanism` if a rule does not hold
     here.
 

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from audit.accounting.accountants import _as_it_is
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import RandomAllocation
 from audit.core.claims import Claim
-from audit.core.deployed_procedures import TruncatedPoisson
+from audit.core.deployed_procedures import RandomAllocation, TruncatedPoisson
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import fold
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, NonPrivate, PoissonSampled, Repeated

@@ -44,7 +44,7 @@ class Reference:
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567. Kairouz, Oh, Viswanath 2015, arXiv 1311.0776 (approximate DP).
-        Dong, Durfee, Rogers 2020, arXiv 1909.13830 (exponential mechanisms). Deployed events: `_deployed`.
+        Dong, Durfee, Rogers 2020, arXiv 1909.13830 (exponential mechanisms). Deployed events: `_procedures`.
     """
 
     tolerance: float = 2e-4

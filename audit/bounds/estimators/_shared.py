@@ -10,10 +10,10 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.views import Scores
 from audit.event_curves import EventCurves, find_curves, signal_noise
+from audit.stats.arrays import Counts
 from audit.stats.bounds import one_run_guesses, ranks
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Counts
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 
 TRIALS = frozenset({Assumption.INDEPENDENT_TRIALS})  # which are identically distributed, too
 COINS = frozenset({Assumption.INDEPENDENT_COINS})  # which are fair
@@ -77,10 +77,10 @@ class Family:
     delta: float
     mechanism: EventCurves | None = None
 
-    def __call__(self, parameter: float) -> tradeoff_curves.TradeoffCurve:
+    def __call__(self, parameter: float) -> tradeoff.TradeoffCurve:
         if self.mechanism is not None:
             return self.mechanism.symmetric(signal_noise(parameter))
-        return tradeoff_curves.gdp(parameter) if self.name == "gdp" else tradeoff_curves.epsilon_delta(parameter, self.delta)
+        return tradeoff.gdp(parameter) if self.name == "gdp" else tradeoff.epsilon_delta(parameter, self.delta)
 
     def epsilon(self, parameter: float) -> float:
         """The epsilon at delta of the curve."""

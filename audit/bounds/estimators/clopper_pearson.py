@@ -7,12 +7,12 @@ import numpy as np
 
 from audit.bounds.estimators import _shared
 from audit.bounds.estimators._shared import TRIALS
-from audit.core import checks, row_order
+from audit.core import checks, score_values
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import binomial, ranks, thresholds
+from audit.stats.bounds import binomial, ranks
 
 CHOICES = ("rank", "split", "fixed")
 
@@ -58,14 +58,14 @@ class ClopperPearson:
         if self.threshold_by == "rank":
             ranking = ranks.by_rank(scores.values, scores.included)
             perfect = np.arange(members + nonmembers) < members
-            ceiling = thresholds.by_rank_bound(perfect, delta=delta, significance=significance, ratio=self.ratio)[0]
-            epsilon, threshold, comparisons = thresholds.by_rank_bound(
+            ceiling = binomial.by_rank_bound(perfect, delta=delta, significance=significance, ratio=self.ratio)[0]
+            epsilon, threshold, comparisons = binomial.by_rank_bound(
                 ranking, delta=delta, significance=significance, ratio=self.ratio
             )
         elif self.threshold_by == "split":
             epsilon, ceiling, threshold = _split(scores, delta, significance)
         else:
-            epsilon = thresholds.fixed_bound(
+            epsilon = binomial.fixed_bound(
                 scores.members, scores.nonmembers, self.threshold, delta=delta, significance=significance
             )
             ceiling = binomial.separation_ceiling(members, nonmembers, delta, significance)
@@ -87,13 +87,13 @@ def _split(scores: Scores, delta: float, significance: float) -> tuple[float, fl
     `DataError` if the rows of a side are sorted by score.
     """
     # by rows, not by ranks: in a fixed choice of ranks the choosing half would tell where the deciding half is
-    members = row_order.check_order(scores.members, "members", "clopper_pearson with threshold_by 'split'")
-    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "clopper_pearson with threshold_by 'split'")
+    members = score_values.check_order(scores.members, "members", "clopper_pearson with threshold_by 'split'")
+    nonmembers = score_values.check_order(scores.nonmembers, "nonmembers", "clopper_pearson with threshold_by 'split'")
     if min(len(members), len(nonmembers)) < 2:
         return 0.0, 0.0, ""
-    threshold = thresholds.best_threshold(members[1::2], nonmembers[1::2], delta=delta, significance=significance)
+    threshold = binomial.best_threshold(members[1::2], nonmembers[1::2], delta=delta, significance=significance)
     deciding = members[::2], nonmembers[::2]
-    epsilon = thresholds.fixed_bound(*deciding, threshold, delta=delta, significance=significance)
+    epsilon = binomial.fixed_bound(*deciding, threshold, delta=delta, significance=significance)
     ceiling = binomial.separation_ceiling(len(deciding[0]), len(deciding[1]), delta, significance)
     return epsilon, ceiling, f"threshold {threshold:.6g} from the other half"
 

@@ -15,10 +15,10 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, signal_noise
+from audit.stats.arrays import Counts
 from audit.stats.bounds import least_favourable, rank_exact, rank_sums, roots, shifts
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Counts
-from audit.stats.curves import tradeoff_curves
+from audit.stats.curves import tradeoff
 
 NO_NOISE_FITS = "; refuted is DP-SGD of this sampling with any noise and with none: the scores fit no member of the family"
 STATISTICS = ("likelihood", "auc", "rank")
@@ -99,7 +99,7 @@ class FdpRank:
         test = _point_test(self, sides, (mechanism, signal), significance)
         return test.refutes(least_favourable.rank_score_sum(ranking, scores_of_ranks))
 
-    def refutes_curve(self, scores: Scores, curve: tradeoff_curves.TradeoffCurve, *, delta: float, confidence: float) -> bool:
+    def refutes_curve(self, scores: Scores, curve: tradeoff.TradeoffCurve, *, delta: float, confidence: float) -> bool:
         """Return whether the statistic, chosen for the claimed mechanism, refutes this curve."""
         ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
         exact = self._refutes_exactly(ranking, curve, significance)
@@ -111,7 +111,7 @@ class FdpRank:
         test = least_favourable.PointTest(shift, 0.0, scores_of_ranks, members=members, significance=significance)
         return test.refutes(least_favourable.rank_score_sum(ranking, scores_of_ranks))
 
-    def _refutes_exactly(self, ranking: Memberships, curve: tradeoff_curves.TradeoffCurve, significance: float) -> bool | None:
+    def _refutes_exactly(self, ranking: Memberships, curve: tradeoff.TradeoffCurve, significance: float) -> bool | None:
         """Return what tests without draws say; None if it is for the draws to say."""
         sides = int(ranking.sum()), int((~ranking).sum())
         if not self._simulations(sides, significance):
@@ -145,7 +145,7 @@ def _mechanism(scores: Scores) -> EventCurves:
     return _shared.demand_curves(scores, "fdp_rank", "rank_exact or gaussian")
 
 
-def _curve(mechanism: EventCurves) -> tradeoff_curves.Family:
+def _curve(mechanism: EventCurves) -> tradeoff.Family:
     """Curves by signal, the inverse of the noise multiplier."""
     return lambda signal: mechanism.at(signal_noise(signal))
 
@@ -206,11 +206,11 @@ def _point_test(
     )
 
 
-def _guess(ranking: Memberships, family: tradeoff_curves.Family, significance: float) -> float:
+def _guess(ranking: Memberships, family: tradeoff.Family, significance: float) -> float:
     """A signal that the AUC probably refutes, by the normal approximation."""
     target = least_favourable.auc_floor_guess(ranking, significance)
     return roots.last_rejected(
-        lambda signal: tradeoff_curves.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
+        lambda signal: tradeoff.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
     )
 
 

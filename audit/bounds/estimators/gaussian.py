@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from audit.bounds.estimators import _shared
 from audit.bounds.estimators._shared import TRIALS
-from audit.core import checks, row_order
+from audit.core import checks, score_values
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
@@ -99,8 +99,8 @@ def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
 
 def _paired_floor(scores: Scores, significance: float) -> float:
     """The lower limit on the AUC from pairs of rows; `DataError` if the rows of a side are sorted by score."""
-    members = row_order.check_order(scores.members, "members", "gaussian by disjoint pairs")
-    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "gaussian by disjoint pairs")
+    members = score_values.check_order(scores.members, "members", "gaussian by disjoint pairs")
+    nonmembers = score_values.check_order(scores.nonmembers, "nonmembers", "gaussian by disjoint pairs")
     return least_favourable.paired_auc_lower(members, nonmembers, significance=significance)
 
 

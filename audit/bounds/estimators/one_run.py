@@ -15,8 +15,8 @@ from audit.core.phrases import phrase
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import guess_split, one_run_all_counts, one_run_guesses, ranks
-from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff import GroupPairs
 
 CALIBRATIONS = ("joint", "each")

@@ -16,8 +16,8 @@ from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL
+from audit.stats.arrays import Counts
 from audit.stats.bounds import one_run_fdp, one_run_guesses
-from audit.stats.bounds.validation import Counts
 
 FAMILIES = ("gdp", "dp_sgd")
 

@@ -16,8 +16,8 @@ from audit.core.phrases import phrase
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL
+from audit.stats.arrays import Counts
 from audit.stats.bounds import one_run_guesses, product_channel
-from audit.stats.bounds.validation import Counts
 
 FAMILIES = ("any", "gdp", "dp_sgd")
 

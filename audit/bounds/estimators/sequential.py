@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from audit.bounds.estimators._shared import TRIALS
-from audit.core import checks, row_order
+from audit.core import checks, score_values
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Array
@@ -23,7 +23,7 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import EventCurves, find_curves
 from audit.stats.bounds import betting_claims, sequential
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 from audit.stats.spread import evenly
 
 FAMILIES = ("any", "gdp", "dp_sgd")
@@ -105,7 +105,7 @@ class Sequential:
         if self.family == "any":
             return betting_claims.pairs(np.array([epsilon]), delta)
         if self.family == "gdp":
-            return betting_claims.alone(tradeoff_curves.gdp(tradeoff.gdp_mu(epsilon, delta)), epsilon)
+            return betting_claims.alone(tradeoff.gdp(tradeoff.gdp_mu(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)
         signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):
@@ -210,8 +210,8 @@ def _finish(against: betting_claims.Hypotheses, scores: Scores, confidence: floa
 
 def _check_sides(scores: Scores) -> tuple[Array, Array]:
     checks.both_sides(scores.included, "sequential")
-    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "sequential")
-    return row_order.check_order(scores.members, "members", "sequential"), nonmembers
+    nonmembers = score_values.check_order(scores.nonmembers, "nonmembers", "sequential")
+    return score_values.check_order(scores.members, "members", "sequential"), nonmembers
 
 
 def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores], attacks: int | None = None) -> sequential.BettingPath:

@@ -16,7 +16,7 @@ from importlib.util import spec_from_file_location
 from operator import attrgetter
 from typing import Any, BinaryIO
 
-from audit.core.confined import confinement, frames, limits
+from audit.core.confined import confinement, frames
 from audit.core.errors import AuditError
 
 Message = tuple[dict[str, Any], bytes]
@@ -39,7 +39,7 @@ def main() -> None:
     if request is None:
         return
     header, content = request
-    limits.end_with_parent(header["parent"])
+    confinement.end_with_parent(header["parent"])
     system = os.uname_result((header["system"][0], "", *header["system"][2:]))
     os.uname = lambda: system  # libraries ask for the kernel; the system's answer has the name of the host, and is refused
     on_device = header.get("device", "cpu") != "cpu"
@@ -51,7 +51,7 @@ def main() -> None:
     job, prepare = find_job(header["job"])
     prepare(header)
     if "computing" in header:
-        limits.limit_computing(header["computing"])
+        confinement.limit_computing(header["computing"])
     if not on_device:
         walls += confinement.limit_memory(header["memory"])
     _silence(nowhere)

@@ -10,9 +10,8 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.core.file_rows import read_rows
 from audit.core.files import file_sha256
-from audit.core.mapped_files import MappedFile, map_array
+from audit.core.mapped_files import MappedFile, map_array, read_rows
 from audit.core.record_arrays import RawArray, SideBySide, scale_numbers
 from audit.data import typed
 from audit.data.array_records import LABELS, find_scaling, image_axes, make_source, refuse_large

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._remarks import PredictedClasses
+from attacks.signals._reductions import PredictedClasses
 from attacks.signals._white_box import StepProducts
 from attacks.signals.logits import Logits
 from audit.bounds import budget as bounding

@@ -7,23 +7,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals._remarks import PredictedClasses
+from attacks.signals._reductions import PredictedClasses
 from attacks.signals.logits import Logits
 from audit.core.coins import as_coins, some_models, take_models
 from audit.core.data import Array
-from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
+from audit.core.evaluation import (
+    Calibrated,
+    Evaluation,
+    Fidelity,
+    GroupSpread,
+    RecordSpread,
+    ScorerSpread,
+    UnitSpread,
+    Usage,
+    UsageSpread,
+)
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.describe import leave_one_out
+from audit.experiment.describe.leave_one_out import LeaveOneOut
 from audit.experiment.describe.resemblance import Resemblance
-from audit.experiment.describe.usage_spread import usage_spread
 from audit.experiment.games.observed import GameModels, Room, as_slice, in_memory
 from audit.experiment.games.records import RecordTable
+from audit.stats.scoring import usage
 from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
-LEAST_REFERENCES = 3  # of the fidelity check
+LEAST_REFERENCES = 3  # of the fidelity check, and of an estimated share
 LEAST_UNITS = 20  # values of a column under which it names groups, not units
 MOST_WORK = 100_000_000  # (target, reference, canary) triples an attack: about a minute or two
 LEAST_TARGETS = 64  # whatever they cost
@@ -172,3 +183,36 @@ def _rows(models: View, rows: slice | int) -> dict[str, Array]:
 
 def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+CONFIDENCE = 0.95
+
+
+def usage_spread(result: LeaveOneOut, scorer: str, confidence: float = CONFIDENCE) -> UsageSpread | None:
+    """The estimate of each model, with the rates of all others, beside what is true; None of fewer than four models."""
+    if len(result.values) <= LEAST_REFERENCES:
+        return None
+    fprs, tprs, shares = usage.member_rates(result.values, result.included, usage.candidate_thresholds(result.values))
+    estimates = []
+    for row, share in enumerate(shares):
+        remainder = np.delete(np.arange(len(shares)), row)
+        estimates.append(usage.estimate_share(share, fprs[remainder], tprs[remainder], confidence, result.included.shape[1]))
+    truths = result.included.mean(axis=1)
+    points = np.array([estimate[0] for estimate in estimates])
+    inside = [low <= truth <= high for (_, low, high), truth in zip(estimates, truths, strict=True)]
+    is_told = ~np.isnan(points)
+    return UsageSpread(
+        scorer=scorer,
+        target=make_usage(estimates[0], confidence, len(shares) - 1),
+        truth=float(truths[0]),
+        error=float(np.abs(points - truths)[is_told].mean()) if is_told.any() else None,
+        covered=float(np.mean(inside)),
+        targets=len(shares),
+    )
+
+
+def make_usage(estimate: tuple[float, float, float], confidence: float, references: int) -> Usage:
+    """Return the estimate `(share, lower, upper)` as a result; a share of NaN is no point estimate."""
+    share, low, high = estimate
+    point = None if math.isnan(share) else share
+    return Usage(share=point, lower=low, upper=high, confidence=confidence, references=references)

@@ -7,7 +7,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.phrases import phrase
 from audit.core.preflight import LIKE_SIDES, Preflight
-from audit.experiment.describe.usage_spread import LEAST_REFERENCES
+from audit.experiment.describe.leave_one_out_summary import LEAST_REFERENCES
 from audit.stats.scoring import usage
 
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on

@@ -14,7 +14,7 @@ from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.describe.leave_one_out import leave_one_out
-from audit.experiment.describe.usage_spread import CONFIDENCE, LEAST_REFERENCES, make_usage
+from audit.experiment.describe.leave_one_out_summary import CONFIDENCE, LEAST_REFERENCES, make_usage
 from audit.experiment.external import external_models
 from audit.experiment.external.external_models import References
 from audit.experiment.external.label_reading import find_class_names

@@ -19,7 +19,7 @@ from audit.data.row_containers import RowContainer, read_rows
 from audit.experiment.external.label_reading import align_columns, find_class_names, find_estimator_kind, read_labels
 from audit.experiment.external.model_answers import Answers, demand_numbers, drop_axes, read_answers
 from audit.experiment.external.model_calls import find_column_names, find_query, first_records
-from audit.stats.scoring.regression import error_confidences
+from audit.stats.scoring.resolution import error_confidences
 
 _CHANGING = (
     "The target answers the same records differently when asked again: is it in training mode (dropout, batch statistics)?"

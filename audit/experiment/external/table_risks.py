@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
 from audit.stats.bounds import excess_success
 from audit.stats.bounds.binomial import rate_lower, rate_upper
-from audit.stats.shared_values import shared_values_tail
+from audit.stats.bounds.excess_success import shared_values_tail
 
 LEAST_RECORDS = 20
 FEWEST_COLUMNS = 2

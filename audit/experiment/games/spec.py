@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from attacks.signals._remarks import PredictedClasses, RepeatedOutputs
+from attacks.signals._reductions import PredictedClasses, RepeatedOutputs
 from attacks.signals.logits import Confidences, Logits
 from audit.bounds.budget import Budget
 from audit.core import event_reading

@@ -16,15 +16,15 @@ import numpy as np
 
 from audit import plugins
 from audit.accounting import calibration
-from audit.accounting.report_costs import with_costs
+from audit.accounting.costs import with_costs
 from audit.bounds.budget import Budget
 from audit.config import Config
+from audit.core.access import event_before
 from audit.core.claims import DECLARED, Outcome
 from audit.core.event_forms import encode
 from audit.core.event_reading import is_non_private, repetition, unit
 from audit.core.events import Event, Unit
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.observers import event_before
 from audit.core.protocols import Accountant, Estimator, ObservedMechanism
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.views import Scores

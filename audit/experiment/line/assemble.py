@@ -11,6 +11,7 @@ from audit.config import Config
 from audit.config.model import MechanismSpec
 from audit.config.training import TrainingSection
 from audit.core import event_reading, files
+from audit.core.access import Observer
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, Claim
 from audit.core.data import Dataset
@@ -18,7 +19,6 @@ from audit.core.errors import ConfigError
 from audit.core.event_forms import encode
 from audit.core.event_reading import unit
 from audit.core.events import Event, Unit
-from audit.core.observers import Observer
 from audit.core.phrases import phrase
 from audit.core.protocols import Accountant, LossTaker, Mechanism, MechanismSetting, ModelMaker, ObservedMechanism, Trainer
 from audit.core.seeds import Seed, new_seed

@@ -8,10 +8,9 @@ from audit import plugins
 from audit.bounds.claim_test import probe
 from audit.config import Config
 from audit.config.model import GameSpec
-from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
+from audit.core.access import ACCESS_BY_NAME, Access, Observer, event_before, smallest_access
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption, Game, Inclusion
-from audit.core.observers import Observer, event_before
 from audit.core.protocols import Attack, Estimator, TensorCanaryMaker
 from audit.experiment.games import stopping
 from audit.experiment.games.attack import check_attack

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.stats.bounds.validation import Array
-from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import Rate, TradeoffCurve
+from audit.stats.arrays import Array
+from audit.stats.curves import dp_sgd_curve, tradeoff
+from audit.stats.curves.tradeoff import Rate, TradeoffCurve
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # where the lines touch the curve
 EPSILON_STEP, LARGEST_EPSILON = 0.05, 12.0
@@ -72,7 +72,7 @@ def gaussian(delta: float, claims: tuple[float, ...] = ()) -> Hypotheses:
     limits = tuple(tradeoff.gdp_mu(epsilon, delta) for epsilon in claims if math.isfinite(epsilon))
     mus = _with(np.arange(0.0, LARGEST_MU + 1e-9, MU_STEP), limits)
     epsilons = np.array([tradeoff.gdp_epsilon(mu, delta) for mu in mus.tolist()])
-    return _hypotheses([tradeoff_curves.gdp(mu) for mu in mus.tolist()], epsilons, mus)
+    return _hypotheses([tradeoff.gdp(mu) for mu in mus.tolist()], epsilons, mus)
 
 
 @functools.lru_cache(maxsize=16)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import merged_draws, pair_draws, rank_exact
 from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for, most_likely_reached
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves import tradeoff, tradeoff_curves
+from audit.stats.curves import tradeoff
 
 COUNTS = 36  # numbers of guesses, about
 RANKS = 0.01  # of the error rate, for rank tests: they tell where to begin, and prove what no simulation can
@@ -126,7 +126,7 @@ def refutes(ranking: Memberships, epsilon: float, delta: float, significance: fl
     edges = ladder(design)
     if epsilon >= edges[-1]:
         return False
-    curve = tradeoff_curves.epsilon_delta(epsilon, delta)
+    curve = tradeoff.epsilon_delta(epsilon, delta)
     if rank_exact.refutes(rank_exact.precedence_tests(ranking, RATIO), curve, significance=RANKS * significance):
         return True
     step = int(np.searchsorted(edges, epsilon, side="right")) - 1
@@ -138,7 +138,7 @@ def _begin(ranking: Memberships, pairs: Pairs, significance: float) -> float:
     tests = rank_exact.precedence_tests(ranking, RATIO)
     return rank_exact.bound(
         tests,
-        lambda parameter: tradeoff_curves.epsilon_delta(*pairs(parameter)),
+        lambda parameter: tradeoff.epsilon_delta(*pairs(parameter)),
         significance=RANKS * significance,
         resolution=1e-4,
         largest=LARGEST / pairs(1.0)[0],

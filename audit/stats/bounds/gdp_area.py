@@ -10,11 +10,11 @@ import math
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import rank_sums, roots
 from audit.stats.bounds.critical_ranks import LUCK, class_edges
 from audit.stats.bounds.least_favourable import COARSEST, auc_mu, auc_scores, gdp_separation_ceiling, simulated_sums
 from audit.stats.bounds.shifts import LIFT, Positions
-from audit.stats.bounds.validation import Array, Counts
 
 DRAWS_OF_LEVEL = 160  # draws times the least level of a class: so many leave a fifteenth of the level unused
 CHEAP = 1_000_000  # simulated scores that are always drawn

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Array, Counts
 
 DEVIATIONS = 6.5  # of the number of members among fair coins from its mean: fewer than one game in 10^10 is beyond
 EQUAL = 1e-9  # relative; of variances

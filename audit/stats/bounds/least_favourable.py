@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
-from audit.stats.bounds.critical_ranks import class_edges, draws_for
+from audit.stats.bounds.critical_ranks import Limits, class_edges, costs_of, draws_for, move_apart
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.shifts import CELLS, LIFT, REACH, Encoding, GdpShift, Positions, Shift
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.bounds.weighted_draws import Limits, costs_of, move_apart
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before

@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.arrays import Counts
 from audit.stats.bounds.pair_draws import ROWS
-from audit.stats.bounds.validation import Counts
 
 MOST_SCORES = 4096  # above, fewer order statistics are drawn: `pair_draws`
 CELL = 2.0**-32

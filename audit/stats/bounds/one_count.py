@@ -8,7 +8,7 @@ import math
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds.validation import Array
+from audit.stats.arrays import Array
 
 SMALLEST = 1e-280  # of probabilities whose ratio is taken directly
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import one_run_guesses, roots
-from audit.stats.bounds.convolution import convolve
+from audit.stats.bounds.bernoulli_sums import convolve
 from audit.stats.bounds.one_run_guesses import Pairs
-from audit.stats.bounds.validation import Array, Counts
 
 REACH, MORE_COUNTS = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits

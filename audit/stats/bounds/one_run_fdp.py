@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Family
+from audit.stats.arrays import Array, Counts
+from audit.stats.curves.tradeoff import Family
 
 POINTS = 17  # parameters tried side by side in one pass
 PASSES = 5

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from audit.stats.arrays import Counts
 from audit.stats.bounds import one_count, roots
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Counts
 
 # the (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows
 Pairs = Callable[[float], tuple[float, float]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.stats.bounds.validation import Array, Counts
+from audit.stats.arrays import Array, Counts
 
 ROWS = 2000  # in a block of draws
 BLOCKS = 5  # that are kept at a time

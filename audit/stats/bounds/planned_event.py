@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import rank_exact, roots
 from audit.stats.bounds.rank_exact import Precedence
 from audit.stats.bounds.ranks import Memberships, geometric_grid, members_above
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves import tradeoff_curves
+from audit.stats.curves import tradeoff
 
 RATIO, RANK_RATIO = 1.1, 3.0  # between the ranks that are tried for an event, and those of a test of equality
 CAUTION = 2.5  # standard errors by which both rates are moved to the safe side before events are compared
@@ -102,7 +102,7 @@ def epsilon_bound(test: Precedence, delta: float, significance: float) -> float:
     Guarantee: exceeds the true epsilon at `delta` with probability at most `significance`, for outputs that are independent
         and identically distributed on each side and an event that was fixed without them (docs/theory/anytime.md, "One event").
     """
-    family = functools.partial(tradeoff_curves.epsilon_delta, delta=delta)
+    family = functools.partial(tradeoff.epsilon_delta, delta=delta)
     return rank_exact.bound((test,), family, significance=significance)[0]
 
 
@@ -110,7 +110,7 @@ def delta_bound(test: Precedence, epsilon: float, significance: float) -> float:
     """The largest delta that the test refutes at `epsilon`; 0 if it refutes none. Guarantee: as `epsilon_bound`."""
 
     def is_refuted(log_delta: float) -> bool:
-        curve = tradeoff_curves.epsilon_delta(epsilon, min(math.exp(log_delta), 1.0))
+        curve = tradeoff.epsilon_delta(epsilon, min(math.exp(log_delta), 1.0))
         return rank_exact.refutes((test,), curve, significance=significance)
 
     lowest = math.log(LEAST_DELTA)
@@ -121,12 +121,12 @@ def delta_bound(test: Precedence, epsilon: float, significance: float) -> float:
 
 def mu_bound(test: Precedence, significance: float) -> float:
     """The largest mu of Gaussian DP that the test refutes. Guarantee: as `epsilon_bound`, inside the family "gdp"."""
-    return rank_exact.bound((test,), tradeoff_curves.gdp, significance=significance)[0]
+    return rank_exact.bound((test,), tradeoff.gdp, significance=significance)[0]
 
 
 def differs(ranking: Memberships, significance: float) -> bool:
     """True if two halves of a sequence of scores are not from one law; wrongly with probability at most `significance`."""
-    equality = tradeoff_curves.epsilon_delta(0.0, 0.0)
+    equality = tradeoff.epsilon_delta(0.0, 0.0)
     return any(
         rank_exact.refutes(rank_exact.precedence_tests(view, RANK_RATIO), equality, significance=significance / 2)
         for view in (ranking, ~ranking)

@@ -6,9 +6,9 @@ The proof is in docs/theory/one-run.md, section "Product channel"; without indep
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import roots
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
+from audit.stats.curves.tradeoff import Family, TradeoffCurve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
 NEGLIGIBLE = 1e-7  # share of a test's level that the quadrature may leave out; added to the p-value
@@ -40,7 +40,7 @@ def error_rate(curve: TradeoffCurve, share: Array) -> Array:
     """The chance that the best guess is wrong, averaged over the most telling `share` of the outputs, beyond FPR u on either
     side.
 
-    >>> from audit.stats.curves.tradeoff_curves import epsilon_delta
+    >>> from audit.stats.curves.tradeoff import epsilon_delta
     >>> error_rate(epsilon_delta(np.log(3), 0.0), np.array([0.5, 1.0])).round(9).tolist()
     [0.25, 0.25]
     """

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import roots
 from audit.stats.bounds.ranks import Memberships, geometric_grid, members_above, nonmembers_below
-from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
+from audit.stats.curves.tradeoff import Family, TradeoffCurve
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 NEGLIGIBLE = 1e-7  # share of a test's level that the quadrature may leave out; added to the p-value
@@ -73,7 +73,7 @@ def p_value(test: Precedence, curve: TradeoffCurve, resolution: float = 1e-12) -
     Guarantee: a valid p-value of "the mechanism satisfies this curve" for independent, identically distributed scores on
         each side, the rank being fixed in advance. Non-decreasing as the curve grows.
 
-    >>> from audit.stats.curves.tradeoff_curves import epsilon_delta
+    >>> from audit.stats.curves.tradeoff import epsilon_delta
     >>> test = Precedence(count=15, sample=100, rank=5, reference=100, from_top=True)
     >>> round(p_value(test, epsilon_delta(0.0, 0.0)), 9)
     0.006994732

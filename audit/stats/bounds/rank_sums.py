@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from audit.stats.bounds.validation import Array
+from audit.stats.arrays import Array
 
 ALL_TERMS = 50_000  # factors of the generating function below which no term of its Fourier sum is left out
 FEWEST = 30  # scores of the smaller side from which terms may be left out

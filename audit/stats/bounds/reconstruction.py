@@ -8,7 +8,7 @@ import math
 from scipy import optimize, special
 
 from audit.stats.bounds import binomial
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 
 def success_epsilon(success: float, baseline: float, delta: float, *, replace: bool) -> float:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds import bands, ranks, roc_band
+from audit.stats.arrays import Array, Counts
+from audit.stats.bounds import ranks, roc_band
 from audit.stats.bounds.roc_band import ThresholdPath
-from audit.stats.bounds.validation import Array, Counts, fraction, side
+from audit.stats.bounds.validation import fraction, side
 
 MOST_RATES = 500  # at which limits are computed; between them they are those of the neighbour on the safe side
 MOST_CUTS = 400  # where the hinges of `auc_interval` begin
@@ -175,7 +176,7 @@ def _rectangle_limits(members: Array, nonmembers: Array, confidence: float, rate
     """Limits at each of `rates` that hold for every curve: corners of the rectangles of two one-sample bands."""
     false, true = _counts(members, nonmembers)
     share = math.sqrt(fraction(confidence, "confidence"))
-    of_members, of_nonmembers = bands.survival_band(len(members), share), bands.survival_band(len(nonmembers), share)
+    of_members, of_nonmembers = roc_band.survival_band(len(members), share), roc_band.survival_band(len(nonmembers), share)
     # thresholds run from strict (nothing above) to lenient; all four columns are non-decreasing
     fpr_low, fpr_high = of_nonmembers.lower[false], of_nonmembers.upper[false]
     tpr_low, tpr_high = of_members.lower[true], of_members.upper[true]

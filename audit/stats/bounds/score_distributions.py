@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit.stats.arrays import Array
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Array
 from audit.stats.curves import tradeoff
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 KINDS = ("null", "flat", "laplace", "gaussian")
 

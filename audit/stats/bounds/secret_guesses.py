@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from audit.stats.arrays import Array, Counts
 from audit.stats.bounds import one_count, roots
-from audit.stats.bounds.bernoulli_sums import bernoulli_sum_law
-from audit.stats.bounds.convolution import convolve
+from audit.stats.bounds.bernoulli_sums import bernoulli_sum_law, convolve
 from audit.stats.bounds.one_run_guesses import NEVER, Pairs
-from audit.stats.bounds.validation import Array, Counts
 
 LARGEST_PARAMETER = 32.0  # where a search ends
 ROUNDING = 1e-5  # relative, of tails; what is equal up to it counts as surprising

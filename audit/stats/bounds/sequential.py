@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from audit.stats.arrays import Array
 from audit.stats.bounds.betting_claims import RATES, Hypotheses
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.validation import Array
 
 LEVELS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # shares of the past beyond which a threshold is set
 STAKES = (0.1, 0.3, 0.6, 0.95)  # shares of the largest stake that cannot go bankrupt

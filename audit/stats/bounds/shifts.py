@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from audit.stats.curves.tradeoff_curves import Family
+from audit.stats.curves.tradeoff import Family
 
 LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
 REACH, CELLS = 8.0, 16_000  # of the look-up of `CurveShift`, in normal coordinates

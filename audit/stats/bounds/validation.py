@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from audit.stats.arrays import Array
 
 
 def side(values: Any, name: str) -> Array:

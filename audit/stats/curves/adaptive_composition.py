@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.arrays import Array
 from audit.stats.curves.discretise import LossGrid
 
-Array = NDArray[np.float64]
 _ROUNDING = 1e-15  # of a Fourier transform, per doubling of its length, over the norms of what is convolved
 
 

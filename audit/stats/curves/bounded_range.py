@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 MOST_STEPS = 3000
 _FEWEST, _MOST_CELLS = 12, 1500  # grid cells per epsilon
 _BISECTIONS = 7

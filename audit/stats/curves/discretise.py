@@ -16,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.arrays import Array
 from audit.stats.curves.loss_pairs import LossPair
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 _NODES = 8
 _FEWEST_FINE_CELLS = 64  # on each side of zero loss before cells start to widen

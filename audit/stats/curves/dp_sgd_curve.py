@@ -12,10 +12,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from audit.stats.arrays import Array
 from audit.stats.bounds import roots
-from audit.stats.bounds.validation import Array
-from audit.stats.curves import pld, tradeoff, tradeoff_curves
-from audit.stats.curves.tradeoff_curves import TradeoffCurve
+from audit.stats.curves import pld, tradeoff
+from audit.stats.curves.tradeoff import TradeoffCurve
 
 DENSITIES = (64.0, 8.0, 1.0)  # grid points per standard deviation of one step's loss
 LEAST_NOISE = 0.2  # the smallest noise multiplier that a search looks at
@@ -31,9 +31,9 @@ def sgd(noise_multiplier: float, sample_rate: float, steps: int) -> TradeoffCurv
     References: Dong, Roth and Su 2019, arXiv 1905.02383; Zhu, Dong and Wang 2022, arXiv 2106.08567.
     """
     if steps == 0 or sample_rate == 0 or math.isinf(noise_multiplier):
-        return tradeoff_curves.epsilon_delta(0.0, 0.0)
+        return tradeoff.epsilon_delta(0.0, 0.0)
     if sample_rate == 1:
-        return tradeoff_curves.gdp(math.sqrt(steps) / noise_multiplier)
+        return tradeoff.gdp(math.sqrt(steps) / noise_multiplier)
     return _interpolate(*_corners(noise_multiplier, sample_rate, steps))
 
 

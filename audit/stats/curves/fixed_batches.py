@@ -12,12 +12,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.arrays import Array
 from audit.stats.curves import discretise, loss_pairs, record_triples
 from audit.stats.curves.adaptive_composition import Kernel, Programme, kernel
 from audit.stats.curves.loss_pairs import subsampled_gaussian
 from audit.stats.curves.record_triples import Gram
 
-Array = NDArray[np.float64]
 _TAIL = 1e-6  # of delta, over the steps
 _BELOW = 3.0  # log a below which everything is taken for certain
 _MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps to come, at which cells are weighed

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from scipy.special import gammaln, ndtri_exp
 
-from audit.stats.curves.loss_pairs import Array, Direction, LossPair, finite_pair, loss_std, mass_outside, spans_around
+from audit.stats.arrays import Array
+from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, loss_std, mass_outside, spans_around
 
 _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 _HALVINGS = 60

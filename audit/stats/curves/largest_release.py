@@ -1,12 +1,10 @@
 """The largest of several normal releases, one of which is shifted: its evidence of the shift, whichever release that was."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.arrays import Array
 from audit.stats.curves.loss_pairs import LossPair, finite_pair
-
-Array = NDArray[np.float64]
 
 EDGES = np.arange(-4.0, 9.0, 0.02)  # between the cells of the largest release, in standard deviations
 

@@ -9,7 +9,8 @@ import math
 import numpy as np
 from scipy.special import ive, logsumexp
 
-from audit.stats.curves.loss_pairs import Array, LossPair, finite_pair, mass_outside
+from audit.stats.arrays import Array
+from audit.stats.curves.loss_pairs import LossPair, finite_pair, mass_outside
 
 MOST_OUTCOMES = 20_000
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 Direction = Literal["remove", "add", "replace"]
 _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 

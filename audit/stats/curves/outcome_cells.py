@@ -5,7 +5,8 @@ import math
 
 import numpy as np
 
-from audit.stats.curves.loss_pairs import Array, LossPair, finite_pair
+from audit.stats.arrays import Array
+from audit.stats.curves.loss_pairs import LossPair, finite_pair
 
 _CELLS = 1000  # on each side of zero loss
 _SMALLEST = 1e-5  # relative to the largest loss: there is one cell below it on each side

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import Array
 from audit.stats.curves import composition, discretise, tilting
 from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
 
-Array = NDArray[np.float64]
 # direction and the logarithm of the tail probability to resolve, to the pair of one step
 PairMaker = Callable[[Direction, float], LossPair]
 Steps = Sequence[tuple[PairMaker, int]]

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from audit.stats.arrays import Array
+
 _TAIL, _STEP_TAIL = 14.0, 9.0  # deviations of the sum, and of the noise of one step, beyond which nothing is left
 _NODES = 100_001
 _MOST_CELLS = 1 << 22

@@ -22,7 +22,8 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr
 
-from audit.stats.curves.loss_pairs import Array, Direction, LossPair
+from audit.stats.arrays import Array
+from audit.stats.curves.loss_pairs import Direction, LossPair
 from audit.stats.curves.outcome_cells import OutcomeCells
 
 Rounded = tuple[Array, float]  # masses, and a bound on the sum of the absolute errors that round-off left in them

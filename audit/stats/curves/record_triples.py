@@ -12,13 +12,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri_exp
 
+from audit.stats.arrays import Array
 from audit.stats.curves.adaptive_composition import Kernel, without_tails
 from audit.stats.curves.loss_pairs import sampled_loss
 
-Array = NDArray[np.float64]
 _FARTHEST = 1e-9  # of a grid step: losses this close to a grid point may be on its other side
 _SMALLEST_MASS = 1e-280
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from audit.stats.curves.exponential_sums import log_sum_exp
+from audit.stats.arrays import Array
 from audit.stats.curves.loss_pairs import sampled_loss
+from audit.stats.curves.tilting import log_sum_exp
 
-Array = NDArray[np.float64]
 _FINE = {1 + x / 100 for x in range(1, 100, 3)} | {x / 10 for x in range(20, 100, 2)} | {float(x) for x in range(10, 65)}
 ORDERS = (*sorted(_FINE), 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0)
 _ROWS = 64  # orders of about one size whose sums are made together

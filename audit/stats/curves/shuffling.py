@@ -18,7 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from audit.stats.curves.loss_pairs import Array, LossPair
+from audit.stats.arrays import Array
+from audit.stats.curves.loss_pairs import LossPair
 from audit.stats.curves.outcome_cells import OutcomeCells
 
 MOST_OUTCOMES = 100_000_000

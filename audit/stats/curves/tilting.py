@@ -4,12 +4,25 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import Array
 from audit.stats.curves.discretise import LossGrid
-from audit.stats.curves.exponential_sums import log_sum_exp
 
-Array = NDArray[np.float64]
+
+def log_sum_exp(logs: Array) -> Array:
+    """Logarithms of the sums of exponentials over the last axis, of which each has a largest element; overwrites `logs`.
+
+    The largest elements stay out of the sum, so that a sum of little more than one of them keeps its digits.
+    """
+    largest = logs.max(axis=-1, keepdims=True)
+    is_largest = logs == largest
+    logs -= largest
+    np.exp(logs, out=logs)
+    logs[is_largest] = 0.0
+    times = np.count_nonzero(is_largest, axis=-1).astype(np.float64)
+    return np.asarray(np.log1p(logs.sum(axis=-1) / times) + np.log(times) + largest[..., 0])
+
+
 Part = tuple[LossGrid, int]
 _LEAST_SPREAD = 1e-3  # of a step: a loss that is all but certain still gets a window
 _TILTS = np.exp(np.linspace(math.log(1e-4), math.log(1e7), 90))

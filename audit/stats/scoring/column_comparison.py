@@ -1,22 +1,19 @@
 """Membership from several scores of any meaning, learned on references that saw each record or did not."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import AnyArray
 from audit.stats.bounds import roc
 from audit.stats.scoring import logistic, membership, reference_fit
-
-Array = NDArray[Any]
 
 RIDGE = 0.05  # that few references are drawn to nothing with
 LARGEST = 30.0  # of a feature; beyond it says no more
 DEVIATIONS = 3.0  # above chance, from where on references are said to know members
 
 
-def compare_columns(target: Array, references: Array, included: Array) -> Array:
+def compare_columns(target: AnyArray, references: AnyArray, included: AnyArray) -> AnyArray:
     """Log odds of membership of each record `(m,)`, higher for members, from scores `(m, c)` and `(k, m, c)` of references.
 
     Two features a column: the score above the mean of references without the record, and the log-likelihood ratio of both
@@ -35,7 +32,7 @@ def compare_columns(target: Array, references: Array, included: Array) -> Array:
     return np.asarray(logistic.fit(training, labels, ridge=RIDGE).log_odds(queries))
 
 
-def know_members(references: Array, included: Array) -> bool:
+def know_members(references: AnyArray, included: AnyArray) -> bool:
     """Return whether references tell each other's members by their scores, so that `compare_columns` learns from them.
 
     Each reference in turn is compared with all others; the mean AUC has to be `DEVIATIONS` standard deviations above a half.
@@ -53,7 +50,7 @@ def know_members(references: Array, included: Array) -> bool:
     return not areas or float(np.mean(areas)) > 0.5 + DEVIATIONS * math.sqrt(sum(variances)) / len(areas)
 
 
-def _features(target: Array, references: Array, included: Array) -> tuple[Array, Array]:
+def _features(target: AnyArray, references: AnyArray, included: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return the features of references `(k, m, 2)` and of the target `(m, 2)` in one column."""
     sides = reference_fit.sides(references, included)
     left_out_sides = reference_fit.leave_one_out(references, included, everyone=sides)
@@ -61,7 +58,7 @@ def _features(target: Array, references: Array, included: Array) -> tuple[Array,
     return _pair(references, left_out_sides, scale), _pair(target, sides, scale)
 
 
-def _pair(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], scale: float) -> Array:
+def _pair(values: AnyArray, sides: tuple[reference_fit.Side, reference_fit.Side], scale: float) -> AnyArray:
     member, nonmember = sides
     ratio = membership.log_density(values, member, "shrunk") - membership.log_density(values, nonmember, "shrunk")
     return np.asarray(np.clip(np.stack([(values - nonmember.mean) / scale, ratio], axis=-1), -LARGEST, LARGEST))

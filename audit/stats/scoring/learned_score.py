@@ -1,16 +1,13 @@
 """A membership score learned on reference models, each of them once in the target's place."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.arrays import AnyArray
 from audit.stats.scoring import logistic, membership, reference_fit
 from audit.stats.spread import parts
-
-Array = NDArray[Any]
 
 _PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
 
@@ -23,12 +20,12 @@ TEMPERATURES = (2.0, 1.0, 4.0)  # by which logits are divided for the ratios of 
 
 
 def learned_log_odds(
-    target_values: Array,
-    reference_values: Array,
-    included: Array,
+    target_values: AnyArray,
+    reference_values: AnyArray,
+    included: AnyArray,
     rows: int,
-    log_p_at: Callable[[float], tuple[Array, Array]] | None = None,
-) -> Array:
+    log_p_at: Callable[[float], tuple[AnyArray, AnyArray]] | None = None,
+) -> AnyArray:
     """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
 
     Features: the confidence, the record's level over models without it and the shift that training on it brings, the
@@ -62,12 +59,12 @@ def learned_log_odds(
 
 
 def comparison(
-    target_values: Array,
-    reference_values: Array,
-    included: Array,
-    pairs: tuple[int, Array],
-    log_p_at: Callable[[float], tuple[Array, Array]] | None = None,
-) -> tuple[Array, Callable[[slice], Array]]:
+    target_values: AnyArray,
+    reference_values: AnyArray,
+    included: AnyArray,
+    pairs: tuple[int, AnyArray],
+    log_p_at: Callable[[float], tuple[AnyArray, AnyArray]] | None = None,
+) -> tuple[AnyArray, Callable[[slice], AnyArray]]:
     """The features of `learned_log_odds`, `(rows, features)`: of `pairs` to learn from, and of parts of the target's records.
 
     Args:
@@ -87,7 +84,7 @@ def comparison(
     remainder = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
     shrunk, all_ratios = reference_fit.with_shrunk_shift(*everyone), np.concatenate(target_ratios)
 
-    def queries(part: slice) -> Array:
+    def queries(part: slice) -> AnyArray:
         plain_part, shrunk_part = reference_fit.at(everyone, part), reference_fit.at(shrunk, part)
         return _features(target_values[part], plain_part, shrunk_part, all_ratios[:, part])
 
@@ -97,7 +94,7 @@ def comparison(
     return training, queries
 
 
-def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
+def tail_fit(training: AnyArray, coins: AnyArray) -> logistic.LogisticFit:
     """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers.
 
     Its ridge pulls the weights towards those of the mean of the online ratios alone; `comparison` puts these ratios among the
@@ -108,13 +105,15 @@ def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
     return logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins), centre=centre)
 
 
-def _log_p(target_values: Array, reference_values: Array, degree: float) -> tuple[Array, Array]:
+def _log_p(target_values: AnyArray, reference_values: AnyArray, degree: float) -> tuple[AnyArray, AnyArray]:
     """Log probabilities of two classes with these confidences, divided by `degree`."""
     log_p, their_log_p = (-np.logaddexp(0.0, -values / degree) for values in (target_values, reference_values))
     return log_p, their_log_p
 
 
-def _ratios(log_p: Array, their_log_p: Array, included: Array, models: int, columns: Array) -> tuple[Array, Array]:
+def _ratios(
+    log_p: AnyArray, their_log_p: AnyArray, included: AnyArray, models: int, columns: AnyArray
+) -> tuple[AnyArray, AnyArray]:
     """Log ratios online and offline of the target `(2, m)`, and of references in its place `(2, models, columns)`."""
     weight = membership.OFFLINE_WEIGHT
     ratios = membership.log_ratios(log_p, their_log_p, included, offline_weight=weight)
@@ -124,7 +123,7 @@ def _ratios(log_p: Array, their_log_p: Array, included: Array, models: int, colu
     return ratios, ratios_of_references
 
 
-def _tail_weights(log_odds: Array, coins: Array) -> Array:
+def _tail_weights(log_odds: AnyArray, coins: AnyArray) -> AnyArray:
     """Return the weight of each row in the second fit: rows that a first fit puts above most nonmembers count, others hardly.
 
     Errors among clear nonmembers move no rate at few false positives, and yet make up most of the log loss.
@@ -135,8 +134,8 @@ def _tail_weights(log_odds: Array, coins: Array) -> Array:
 
 
 def signal_log_odds(
-    target_values: Array, reference_values: Array, included: Array, rows: int, *, squares: bool = False
-) -> Array:
+    target_values: AnyArray, reference_values: AnyArray, included: AnyArray, rows: int, *, squares: bool = False
+) -> AnyArray:
     """Log odds of membership of each record `(m,)` from several signals under target and references.
 
     Features of each signal: its value, and its means over models with and without the record, with all products of two of
@@ -163,7 +162,9 @@ def signal_log_odds(
     return logistic.fit(design, coins[:models].ravel(), ridge=_PRECISION / len(design)).log_odds(queries)
 
 
-def _signal_features(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool) -> Array:
+def _signal_features(
+    values: AnyArray, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool
+) -> AnyArray:
     """`(used * m, 9 or 4)`: value and both means in units of the spread, and products of two or the log ratio's linear part."""
     member, nonmember = sides
     unit = nonmember.fixed_std
@@ -173,7 +174,7 @@ def _signal_features(values: Array, sides: tuple[reference_fit.Side, reference_f
     return np.stack([value, inside, outside, (value - (inside + outside) / 2) * (inside - outside)], axis=1)
 
 
-def _ratios_alone(features: Array, coins: Array) -> Array:
+def _ratios_alone(features: AnyArray, coins: AnyArray) -> AnyArray:
     """Weights on standardised features of the attack that few rows are drawn to: the mean of the online ratios, calibrated."""
     columns = features[:, _ONLINE]
     spread = np.where(columns.std(axis=0) > 0, columns.std(axis=0), np.inf)
@@ -185,11 +186,11 @@ def _ratios_alone(features: Array, coins: Array) -> Array:
 
 
 def _features(
-    confidence: Array,
+    confidence: AnyArray,
     plain: tuple[reference_fit.Side, reference_fit.Side],
     shrunk: tuple[reference_fit.Side, reference_fit.Side],
-    ratios: Array,
-) -> Array:
+    ratios: AnyArray,
+) -> AnyArray:
     """`(models * m, features)`, one row for each model and record of `confidence`, `(m,)` or `(models, m)`.
 
     Args:

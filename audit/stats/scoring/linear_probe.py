@@ -1,14 +1,11 @@
 """A ridge regression on one-hot labels: what a linear model makes of a class, in closed form."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from audit.stats.arrays import AnyArray
 
 
-def fit(inputs: Array, labels: Array, classes: int, ridge: float = 1e-2) -> Array:
+def fit(inputs: AnyArray, labels: AnyArray, classes: int, ridge: float = 1e-2) -> AnyArray:
     """Weights `(features + 1, classes)`, the last row an intercept; class scores are `[x, 1] @ weights`.
 
     Args:
@@ -30,7 +27,7 @@ def fit(inputs: Array, labels: Array, classes: int, ridge: float = 1e-2) -> Arra
     return np.concatenate([slopes, (average - mean @ slopes)[None]])
 
 
-def least_directions(inputs: Array, count: int) -> Array:
+def least_directions(inputs: AnyArray, count: int) -> AnyArray:
     """The `count` orthonormal directions along which `inputs` `(n, features)` vary least, least first, `(count, features)`.
 
     Second moments around zero, as in the singular value decomposition of the data.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[Any]
+from audit.stats.arrays import AnyArray
 
 _ITERATIONS = 60
 _BLOCK = 8192  # rows
@@ -25,18 +23,18 @@ class LogisticFit:
         weights: `(f,)` on standardised features.
     """
 
-    mean: Array
-    scale: Array
-    weights: Array
+    mean: AnyArray
+    scale: AnyArray
+    weights: AnyArray
     intercept: float
 
-    def log_odds(self, features: Array) -> Array:
+    def log_odds(self, features: AnyArray) -> AnyArray:
         """Log odds of the positive class for features `(n, f)`, `(n,)`."""
         return np.asarray((features - self.mean) / self.scale @ self.weights + self.intercept)
 
 
 def fit(
-    features: Array, positive: Array, ridge: float = 1e-3, weights: Array | None = None, centre: Array | None = None
+    features: AnyArray, positive: AnyArray, ridge: float = 1e-3, weights: AnyArray | None = None, centre: AnyArray | None = None
 ) -> LogisticFit:
     """The ridge-penalised maximum-likelihood fit of `positive` `(n,)` bool on features `(n, f)`; `ValueError` for only one
     class, or features that are not finite.
@@ -70,7 +68,7 @@ def fit(
     return LogisticFit(mean=mean, scale=scale, weights=solution[1:], intercept=float(solution[0]))
 
 
-def with_squares(features: Array) -> Array:
+def with_squares(features: AnyArray) -> AnyArray:
     """Features `(n, f)` followed by all their products of two, `(n, f + f (f + 1) / 2)`.
 
     >>> with_squares(np.array([[2.0, 3.0]])).tolist()
@@ -84,16 +82,16 @@ def with_squares(features: Array) -> Array:
 class _Loss:
     """What is minimised: rows and their classes, how much each counts, and a penalty around a centre."""
 
-    design: Array
-    positive: Array
-    penalty: Array
-    shares: Array
-    centre: Array
+    design: AnyArray
+    positive: AnyArray
+    penalty: AnyArray
+    shares: AnyArray
+    centre: AnyArray
 
-    def of_rows(self, rows: Array) -> _Loss:
+    def of_rows(self, rows: AnyArray) -> _Loss:
         return replace(self, design=self.design[rows], positive=self.positive[rows], shares=self.shares[rows])
 
-    def value(self, weights: Array) -> float:
+    def value(self, weights: AnyArray) -> float:
         """Mean loss plus penalty."""
         z = self.design @ weights
         distance = weights - self.centre
@@ -101,7 +99,7 @@ class _Loss:
             np.mean(self.shares * (np.logaddexp(0.0, z) - self.positive * z)) + 0.5 * np.sum(self.penalty * distance**2)
         )
 
-    def derivatives(self, weights: Array) -> tuple[Array, Array]:
+    def derivatives(self, weights: AnyArray) -> tuple[AnyArray, AnyArray]:
         """Slope `(f,)` and curvature `(f, f)` of the mean loss, summed over blocks of rows that stay in a core's cache."""
         slope, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
         for start in range(0, len(self.design), _BLOCK):
@@ -113,7 +111,7 @@ class _Loss:
         return slope / len(self.design), curvature / len(self.design)
 
 
-def _minimum(loss: _Loss) -> Array:
+def _minimum(loss: _Loss) -> AnyArray:
     """The minimum by Newton's method: of many rows first of an evenly spread part, since its minimum is a step or two away."""
     weights, count = loss.centre, len(loss.design)
     if count > 2 * _BLOCK:
@@ -123,7 +121,7 @@ def _minimum(loss: _Loss) -> Array:
     return _newton(loss, weights)
 
 
-def _newton(loss: _Loss, weights: Array) -> Array:
+def _newton(loss: _Loss, weights: AnyArray) -> AnyArray:
     objective = loss.value(weights)
     for _ in range(_ITERATIONS):
         slope, curvature = loss.derivatives(weights)

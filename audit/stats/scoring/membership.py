@@ -4,16 +4,12 @@ Every function takes the target's signal `(m,)`, the references' `(k, m)` and th
 and gives `(m,)` float64, higher for members. None loops over records.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from audit.stats.arrays import AnyArray
 from audit.stats.scoring import normal, reference_fit
 from audit.stats.spread import parts
-
-Array = NDArray[Any]
 
 VARIANCES = ("fixed", "predictive", "per_example", "shrunk")
 
@@ -21,14 +17,14 @@ OFFLINE_WEIGHT = 0.3  # weight of RMIA's offline form where nobody fits one: the
 
 
 def likelihood_ratio(
-    target_values: Array,
-    reference_values: Array,
-    included: Array,
+    target_values: AnyArray,
+    reference_values: AnyArray,
+    included: AnyArray,
     *,
     variance: str = "fixed",
     prior_strength: float = 8.0,
     shrink_shift: bool = False,
-) -> Array:
+) -> AnyArray:
     """Log-likelihood ratio of `target_values` under models with and without each record: one normal (or Student-t) law a side.
 
     Args:
@@ -46,8 +42,13 @@ def likelihood_ratio(
 
 
 def deviation(
-    target_values: Array, reference_values: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0
-) -> Array:
+    target_values: AnyArray,
+    reference_values: AnyArray,
+    included: AnyArray,
+    *,
+    variance: str = "fixed",
+    prior_strength: float = 8.0,
+) -> AnyArray:
     """Standard deviations by which `target_values` is above models without the record; one-sided.
 
     The normal quantile of the p-value "a model without the record is at least this confident".
@@ -60,7 +61,7 @@ def deviation(
     return z if dof is None else normal.student_score(z, dof)
 
 
-def difference(target_values: Array, reference_values: Array, included: Array, *, online: bool) -> Array:
+def difference(target_values: AnyArray, reference_values: AnyArray, included: AnyArray, *, online: bool) -> AnyArray:
     """`target_values` minus the record's difficulty: the midpoint of both sides (online) or the mean without the record.
 
     References: Sablayrolles et al. 2019, arXiv 1908.11229 (online); Watson et al. 2022, arXiv 2111.08440 (offline).
@@ -69,7 +70,7 @@ def difference(target_values: Array, reference_values: Array, included: Array, *
     return np.asarray(target_values - ((member.mean + nonmember.mean) / 2 if online else nonmember.mean))
 
 
-def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool, offline_weight: float) -> Array:
+def log_ratio(log_p: AnyArray, their_log_p: AnyArray, included: AnyArray, *, online: bool, offline_weight: float) -> AnyArray:
     """Log of how much likelier the target finds each record than an average model does, `log p(x | target) - log p(x)`.
 
     `p(x)` averages probabilities. Online: half models with and half without the record. Offline, and for records that no
@@ -81,7 +82,7 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     return np.asarray(log_ratios(log_p, their_log_p, included, offline_weight=offline_weight)[0 if online else 1])
 
 
-def log_ratios(log_p: Array, their_log_p: Array, included: Array, *, offline_weight: float) -> Array:
+def log_ratios(log_p: AnyArray, their_log_p: AnyArray, included: AnyArray, *, offline_weight: float) -> AnyArray:
     """The `log_ratio` of each record online and offline, `(2, m)`."""
     out = np.empty((2, *np.shape(log_p)))
     for part in parts(their_log_p.shape[1], len(their_log_p)):
@@ -89,7 +90,7 @@ def log_ratios(log_p: Array, their_log_p: Array, included: Array, *, offline_wei
     return out
 
 
-def _log_averages(their_log_p: Array, included: Array, w: float) -> Array:
+def _log_averages(their_log_p: AnyArray, included: AnyArray, w: float) -> AnyArray:
     """Log of the averages `p(x)` of `log_ratio`, online and offline, `(2, m)`."""
     with_record, without = _log_mean_exp(their_log_p, included), _log_mean_exp(their_log_p, ~included)
     with np.errstate(divide="ignore"):
@@ -103,8 +104,8 @@ def _log_averages(their_log_p: Array, included: Array, w: float) -> Array:
 
 
 def reference_log_ratio(
-    log_p: Array, included: Array, *, online: bool, offline_weight: float, models: int | None = None
-) -> Array:
+    log_p: AnyArray, included: AnyArray, *, online: bool, offline_weight: float, models: int | None = None
+) -> AnyArray:
     """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `models`) once the target.
 
     Zero if there is no other.
@@ -113,7 +114,7 @@ def reference_log_ratio(
     return np.asarray(ratios[0 if online else 1])
 
 
-def reference_log_ratios(log_p: Array, included: Array, *, offline_weight: float, models: int | None = None) -> Array:
+def reference_log_ratios(log_p: AnyArray, included: AnyArray, *, offline_weight: float, models: int | None = None) -> AnyArray:
     """The `reference_log_ratio` online and offline, `(2, used, m)`."""
     # probabilities and no logarithms: the sum over all others is the whole less a model's own
     p = np.exp(log_p)
@@ -130,7 +131,7 @@ def reference_log_ratios(log_p: Array, included: Array, *, offline_weight: float
     return np.asarray(np.where(np.isnan(averages), 0.0, log_p - np.log(averages)))
 
 
-def smoothed_rank(target_values: Array, reference_values: Array, included: Array) -> Array:
+def smoothed_rank(target_values: AnyArray, reference_values: AnyArray, included: AnyArray) -> AnyArray:
     """Log odds that the target is more confident than a model without the record; a kernel-smoothed rank.
 
     The plain rank among `n` models takes `n + 1` values and ties nearly all records. Here each model
@@ -150,7 +151,7 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
     return out
 
 
-def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[Array | None, Array]:
+def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[AnyArray | None, AnyArray]:
     """Degrees of freedom (None for a normal law) and scale of one side: the meaning of `variance`; `ValueError` for another
     name.
 
@@ -169,7 +170,7 @@ def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tu
     raise ValueError(f"variance is '{variance}'; expected one of {', '.join(VARIANCES)}")
 
 
-def log_density(x: Array, side: reference_fit.Side, variance: str, prior_strength: float = 8.0) -> Array:
+def log_density(x: AnyArray, side: reference_fit.Side, variance: str, prior_strength: float = 8.0) -> AnyArray:
     """Log density of `x` under the law of one side: normal, or Student-t for "shrunk"."""
     dof, scale = spread(side, variance, prior_strength)
     if dof is None:
@@ -177,7 +178,7 @@ def log_density(x: Array, side: reference_fit.Side, variance: str, prior_strengt
     return normal.log_student_density(x, dof, side.mean, scale)
 
 
-def _log_mean_exp(values: Array, mask: Array) -> Array:
+def _log_mean_exp(values: AnyArray, mask: AnyArray) -> AnyArray:
     """Log of the mean of `exp(values)` over models in `mask`, `(m,)`; minus infinity if there is none."""
     masked_values = np.where(mask, values, -np.inf)
     peak = np.max(masked_values, axis=0)
@@ -186,7 +187,7 @@ def _log_mean_exp(values: Array, mask: Array) -> Array:
         return np.asarray(shift + np.log(np.exp(masked_values - shift).sum(axis=0) / np.maximum(mask.sum(axis=0), 1)))
 
 
-def _mean_without_self(p: Array, mask: Array, models: int | None) -> Array:
+def _mean_without_self(p: AnyArray, mask: AnyArray, models: int | None) -> AnyArray:
     """For the first `models` models the mean of `p` over the other models in `mask`, NaN if there is none, `(used, m)`."""
     other_counts = mask.sum(axis=0) - mask[:models]
     remainder = np.maximum(
@@ -195,6 +196,6 @@ def _mean_without_self(p: Array, mask: Array, models: int | None) -> Array:
     return np.where(other_counts > 0, remainder / np.maximum(other_counts, 1), np.nan)
 
 
-def _nan_log_sum_exp(values: Array) -> Array:
+def _nan_log_sum_exp(values: AnyArray) -> AnyArray:
     peak = np.nanmax(values, axis=0)
     return np.asarray(peak + np.log(np.nansum(np.exp(values - peak), axis=0)))

@@ -1,19 +1,15 @@
 """Membership of a record judged beside the records near it: if a model is surer of them too, less is the record's own."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import AnyArray
 from audit.stats.scoring import learned_score, reference_fit
 from audit.stats.spread import evenly, parts
-
-Array = NDArray[Any]
 
 _BLOCK = 1 << 22  # similarities, or numbers of inputs, held at once: 16 MiB, and as much for what is made of them
 
 
-def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -> tuple[Array, Array, Array]:
+def near_weights(inputs: AnyArray, labels: AnyArray, *, count: int, candidates: int) -> tuple[AnyArray, AnyArray, AnyArray]:
     """The nearest other records of each: positions, weights that add up to 1 (or to 0), and whether their label is the same.
 
     All `(m, count)`; fewer columns if there are fewer records. Near is a large cosine between inputs from which the mean
@@ -50,7 +46,7 @@ def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -
     return positions, weights, labels[positions] == labels[:, None]
 
 
-def _mean(inputs: Array, features: int) -> Array:
+def _mean(inputs: AnyArray, features: int) -> AnyArray:
     """Mean over records `(features,)` float64."""
     total = np.zeros(features)
     for part in parts(len(inputs), features):
@@ -58,13 +54,13 @@ def _mean(inputs: Array, features: int) -> Array:
     return total / len(inputs)
 
 
-def _units(inputs: Array, mean: Array) -> Array:
+def _units(inputs: AnyArray, mean: AnyArray) -> AnyArray:
     """Some inputs less the mean, as float32 rows of length one; a row without a length stays zero."""
     flat = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1) - mean
     return np.asarray(flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300), dtype=np.float32)
 
 
-def nearby_log_odds(target_values: Array, reference_values: Array, included: Array, rows: int) -> Array:
+def nearby_log_odds(target_values: AnyArray, reference_values: AnyArray, included: AnyArray, rows: int) -> AnyArray:
     """Log odds of membership of each record `(m,)` from its confidence, and from that in the records near it.
 
     What a model says of near records above the mean of the other models is taken off the record's own confidence, as far as a
@@ -105,7 +101,7 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
     return out
 
 
-def _slopes(excess: Array, residuals: Array) -> Array:
+def _slopes(excess: AnyArray, residuals: AnyArray) -> AnyArray:
     """Least squares of residuals `(k, m)` on excesses `(k, m, signals)`, with an intercept that is dropped."""
     design = excess.reshape(-1, excess.shape[-1])
     design = design - design.mean(axis=0)

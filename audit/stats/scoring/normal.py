@@ -1,15 +1,12 @@
 """Log densities and log odds of the normal and Student-t families, and of the subsampled Gaussian mechanism."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Array = NDArray[Any]
+from audit.stats.arrays import AnyArray
 
 
-def log_normal_density(x: Array, mean: Array | float, std: Array | float) -> Array:
+def log_normal_density(x: AnyArray, mean: AnyArray | float, std: AnyArray | float) -> AnyArray:
     """Log density of N(mean, std^2) at `x`, broadcast.
 
     >>> round(float(log_normal_density(np.array(0.0), 0.0, 1.0)), 4)
@@ -18,7 +15,7 @@ def log_normal_density(x: Array, mean: Array | float, std: Array | float) -> Arr
     return np.asarray(-0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi))
 
 
-def log_student_density(x: Array, dof: Array | float, mean: Array | float, scale: Array | float) -> Array:
+def log_student_density(x: AnyArray, dof: AnyArray | float, mean: AnyArray | float, scale: AnyArray | float) -> AnyArray:
     """Log density of the Student-t law with `dof` degrees of freedom, shifted and scaled, broadcast.
 
     >>> round(float(log_student_density(np.array(0.0), 1.0, 0.0, 1.0)), 4)  # Cauchy: log(1 / pi)
@@ -30,7 +27,7 @@ def log_student_density(x: Array, dof: Array | float, mean: Array | float, scale
     return np.asarray(constant - np.log(scale) - (dof + 1) / 2 * np.log1p(z * z / dof))
 
 
-def student_score(z: Array, dof: Array | float) -> Array:
+def student_score(z: AnyArray, dof: AnyArray | float) -> AnyArray:
     """The normal quantile with the same upper tail as `z` has under Student-t with `dof` degrees of freedom.
 
     Puts one-sided tests with different degrees of freedom on one scale without saturating.
@@ -42,7 +39,7 @@ def student_score(z: Array, dof: Array | float) -> Array:
     return np.asarray(-np.sign(z) * special.ndtri(np.maximum(tail, np.finfo(np.float64).tiny)))
 
 
-def log_likelihood_ratio_subsampled_gaussian(x: Array, noise_multiplier: float, sample_rate: float) -> Array:
+def log_likelihood_ratio_subsampled_gaussian(x: AnyArray, noise_multiplier: float, sample_rate: float) -> AnyArray:
     """Log ratio of `(1 - q) N(0, s^2) + q N(1, s^2)` to `N(0, s^2)` at each `x`.
 
     The optimal statistic for one step of Poisson-subsampled DP-SGD when the canary's unit gradient is

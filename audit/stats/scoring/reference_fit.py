@@ -5,14 +5,11 @@ All functions take signals `(k, m)` of `k` models for `m` records and the models
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import AnyArray
 from audit.stats.spread import evenly, parts
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,18 +24,18 @@ class Side:
             `sqrt(sum(squares) / sum(count - 1))` over records with two or more models.
     """
 
-    count: Array
-    mean: Array
-    squares: Array
+    count: AnyArray
+    mean: AnyArray
+    squares: AnyArray
     fixed_std: float
 
 
-def memberships(included: Array) -> Array:
+def memberships(included: AnyArray) -> AnyArray:
     """Memberships as true and false: as they are if they say of themselves that they are, such as bits, else as an array."""
     return included if np.dtype(getattr(included, "dtype", float)).kind == "b" else np.asarray(included, dtype=bool)
 
 
-def sides(values: Array, included: Array) -> tuple[Side, Side]:
+def sides(values: AnyArray, included: AnyArray) -> tuple[Side, Side]:
     """The member and the nonmember side of signals `(k, m)`; `ValueError` for signals and memberships of different shapes.
 
     A record that no model of one side saw takes its mean from the other side plus the average difference of sides (over
@@ -63,7 +60,7 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
 
 
 def leave_one_out(
-    values: Array, included: Array, models: int | None = None, everyone: tuple[Side, Side] | None = None
+    values: AnyArray, included: AnyArray, models: int | None = None, everyone: tuple[Side, Side] | None = None
 ) -> tuple[Side, Side]:
     """For each model the sides of signals `(k, m)` of all other models, member and nonmember: `Side`s with arrays `(used, m)`.
 
@@ -88,7 +85,7 @@ def leave_one_out(
     )
 
 
-def training_pairs(included: Array, rows: int) -> tuple[int, Array]:
+def training_pairs(included: AnyArray, rows: int) -> tuple[int, AnyArray]:
     """Return of how many references, from the first on, and of which records the pairs are that a fit learns from.
 
     Whole references, `rows` pairs at most; of more records than that an evenly spread part. More references if the first
@@ -103,7 +100,7 @@ def training_pairs(included: Array, rows: int) -> tuple[int, Array]:
     return max(min(len(included), rows // max(len(columns), 1)), int(np.argmax(has_both)) + 1), columns
 
 
-def at(sides: tuple[Side, Side], columns: Array | slice) -> tuple[Side, Side]:
+def at(sides: tuple[Side, Side], columns: AnyArray | slice) -> tuple[Side, Side]:
     """The same sides for some of the records; what holds for all, their standard deviation, stays."""
     member, nonmember = (
         replace(side, count=side.count[columns], mean=side.mean[columns], squares=side.squares[columns]) for side in sides
@@ -111,7 +108,7 @@ def at(sides: tuple[Side, Side], columns: Array | slice) -> tuple[Side, Side]:
     return member, nonmember
 
 
-def per_example_std(side: Side) -> Array:
+def per_example_std(side: Side) -> AnyArray:
     """Standard deviation of each record's own signals (`count - 1` in the denominator), `(m,)`.
 
     The fixed one if a record has fewer than two models; never below a thousandth of the fixed one.
@@ -145,7 +142,7 @@ def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
     return replace(member, mean=level + shift), replace(nonmember, mean=level)
 
 
-def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
+def shrunk(side: Side, prior_strength: float) -> tuple[AnyArray, AnyArray]:
     """Degrees of freedom and scale `(m,)` of the Student-t predictive law of one further signal.
 
     Conjugate model: the variance is scaled-inverse-chi-square with `prior_strength` degrees of freedom
@@ -160,9 +157,9 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
     return dof, np.sqrt(variance * (1 + 1 / counts))
 
 
-def _both_moments(values: Array, included: Array) -> list[tuple[Array, Array, Array]]:
+def _both_moments(values: AnyArray, included: AnyArray) -> list[tuple[AnyArray, AnyArray, AnyArray]]:
     """`_moments` of models with and of those without each record, some records at a time."""
-    moments: tuple[list[tuple[Array, Array, Array]], list[tuple[Array, Array, Array]]] = ([], [])
+    moments: tuple[list[tuple[AnyArray, AnyArray, AnyArray]], list[tuple[AnyArray, AnyArray, AnyArray]]] = ([], [])
     for part in parts(values.shape[1], len(values)):
         block, coins = np.asarray(values[:, part], dtype=np.float64), included[:, part]
         for side, mask in zip(moments, (coins, ~coins), strict=True):
@@ -171,7 +168,7 @@ def _both_moments(values: Array, included: Array) -> list[tuple[Array, Array, Ar
     return [(count, mean, squares) for count, mean, squares in joint]
 
 
-def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
+def _moments(values: AnyArray, mask: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
     count, shifts = mask.sum(axis=0), values - values[0]
     shift = np.einsum("km,km->m", shifts, mask) / np.maximum(count, 1)
@@ -179,7 +176,7 @@ def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     return count, values[0] + shift, np.einsum("km,km->m", remainder, remainder)
 
 
-def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:
+def _without_self(values: AnyArray, mask: AnyArray, side: Side) -> tuple[AnyArray, AnyArray, AnyArray]:
     count = side.count - mask
     deviation = np.where(mask, values - side.mean, 0.0)
     mean = side.mean - deviation / np.maximum(count, 1)
@@ -187,7 +184,9 @@ def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array,
     return count, mean, np.where(count > 1, np.maximum(squares, 0.0), 0.0)
 
 
-def _fill_means(member: tuple[Array, Array, Array], nonmember: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+def _fill_means(
+    member: tuple[AnyArray, AnyArray, AnyArray], nonmember: tuple[AnyArray, AnyArray, AnyArray]
+) -> tuple[AnyArray, AnyArray]:
     usable = (member[0] > 0) & (nonmember[0] > 0)
     shift = float(np.mean((member[1] - nonmember[1])[usable])) if usable.any() else 0.0
     return (
@@ -196,7 +195,7 @@ def _fill_means(member: tuple[Array, Array, Array], nonmember: tuple[Array, Arra
     )
 
 
-def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple[float, float]:
+def _fixed_stds(values: AnyArray, parts: list[tuple[AnyArray, AnyArray, AnyArray]]) -> tuple[float, float]:
     own = [_residual_std(count, squares) for count, _, squares in parts]
     positive_stds = [std for std in own if std > 0]
     if positive_stds:
@@ -208,7 +207,7 @@ def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple
     return own[0] or spare, own[1] or spare
 
 
-def _residual_std(count: Array, squares: Array) -> float:
+def _residual_std(count: AnyArray, squares: AnyArray) -> float:
     replicates = count >= 2
     freedom = int((count[replicates] - 1).sum())
     return float(np.sqrt(squares[replicates].sum() / freedom)) if freedom else 0.0

@@ -1,14 +1,11 @@
 """What the hidden representation of a record says that does not depend on how a model happens to name its directions."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from audit.stats.arrays import AnyArray
 
 
-def class_distances(hidden: Array, labels: Array) -> Array:
+def class_distances(hidden: AnyArray, labels: AnyArray) -> AnyArray:
     """Euclidean distance of each record to the mean of the other records of its class, in each model's own space, `(N, m)`.
 
     A record that is alone in its class is compared with all others; a single record has distance 0. Two trainings of one

@@ -5,18 +5,16 @@ a probability: `log(p) - log(1 - p)` saturates if `p` rounds to one.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from audit.stats.arrays import AnyArray
 
 _NARROW = 16  # classes
 _BLOCK = 1 << 16  # logits handled at once: 512 KiB in float64, so that they stay in the cache of a core
 
 
-def cross_entropy(logits: Array, labels: Array) -> Array:
+def cross_entropy(logits: AnyArray, labels: AnyArray) -> AnyArray:
     """Loss `-log p_y` of each record, `(..., m)`, in nats; `ValueError` if shapes do not fit, for one class, or a label that
     is none.
 
@@ -26,7 +24,7 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
     return np.asarray(np.logaddexp(0.0, -scaled_confidence(logits, labels)))
 
 
-def binary_cross_entropy(logits: Array, labels: Array) -> Array:
+def binary_cross_entropy(logits: AnyArray, labels: AnyArray) -> AnyArray:
     """Loss of several yes or no labels a record, added up, `(..., m)` in nats, from logits `(..., m, labels)`.
 
     >>> binary_cross_entropy(np.array([[0.0, 0.0]]), np.array([[True, False]])).round(4).tolist()
@@ -36,7 +34,7 @@ def binary_cross_entropy(logits: Array, labels: Array) -> Array:
     return np.asarray(np.logaddexp(0.0, np.where(np.asarray(labels) == 1, -values, values)).sum(axis=-1))
 
 
-def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) -> Array:
+def scaled_confidence(logits: AnyArray, labels: AnyArray, temperature: float = 1.0) -> AnyArray:
     """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`; `ValueError`
     as `cross_entropy`.
 
@@ -52,7 +50,7 @@ def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) ->
     return _blockwise(lambda z, own: _scaled_confidence(np.divide(z, temperature, out=z), own), logits, labels)
 
 
-def loss_confidences(losses: Array) -> Array:
+def loss_confidences(losses: AnyArray) -> AnyArray:
     """The same quantity from losses `-log p_y` alone: `-loss - log(1 - exp(-loss))`.
 
     A loss below half the spacing of its floating type at one (if the probability was rounded to
@@ -67,7 +65,7 @@ def loss_confidences(losses: Array) -> Array:
     return np.asarray(-floors - np.log(-np.expm1(-floors)))
 
 
-def entropy(logits: Array) -> Array:
+def entropy(logits: AnyArray) -> AnyArray:
     """Shannon entropy of the predicted distribution in nats, `(..., m)`; `ValueError` for one class only.
 
     >>> entropy(np.array([[1.0, 1.0]])).round(4).tolist()
@@ -76,7 +74,7 @@ def entropy(logits: Array) -> Array:
     return _blockwise(lambda z, _: _entropy(z), logits, np.zeros(np.shape(logits)[-2], dtype=np.int64))
 
 
-def modified_entropy(logits: Array, labels: Array) -> Array:
+def modified_entropy(logits: AnyArray, labels: AnyArray) -> AnyArray:
     """Entropy that also knows the label: `-(1 - p_y) log p_y - sum_{j != y} p_j log(1 - p_j)`; `ValueError` as
     `cross_entropy`.
 
@@ -90,7 +88,7 @@ def modified_entropy(logits: Array, labels: Array) -> Array:
     return _blockwise(_modified_entropy, logits, labels)
 
 
-def correct(logits: Array, labels: Array) -> Array:
+def correct(logits: AnyArray, labels: AnyArray) -> AnyArray:
     """True if the label has the (first) largest logit, `(..., m)` bool.
 
     >>> correct(np.array([[1.0, 3.0], [2.0, 0.0]]), np.array([1, 1])).tolist()
@@ -99,7 +97,7 @@ def correct(logits: Array, labels: Array) -> Array:
     return np.asarray(np.argmax(logits, axis=-1) == np.asarray(labels))
 
 
-def log_output_gradient_norm(logits: Array, labels: Array) -> Array:
+def log_output_gradient_norm(logits: AnyArray, labels: AnyArray) -> AnyArray:
     """Log of the l2 norm of the loss gradient in the logits, `softmax(z) - one_hot(y)`, `(..., m)`; `ValueError` as
     `cross_entropy`.
 
@@ -109,7 +107,7 @@ def log_output_gradient_norm(logits: Array, labels: Array) -> Array:
     return _blockwise(_log_output_gradient_norm, logits, labels)
 
 
-def top_confidences(logits: Array, labels: Array, count: int) -> Array:
+def top_confidences(logits: AnyArray, labels: AnyArray, count: int) -> AnyArray:
     """The `count` (at most `classes`) largest log-probabilities, falling, then that of the label, `(..., m, features)`."""
     z = np.asarray(logits, dtype=np.float64)
     log_p = z - _logsumexp(z)[..., None]
@@ -118,14 +116,14 @@ def top_confidences(logits: Array, labels: Array, count: int) -> Array:
     return np.concatenate([top, _at_label(log_p, np.asarray(labels))], axis=-1)
 
 
-def _scaled_confidence(z: Array, labels: Array) -> Array:
+def _scaled_confidence(z: AnyArray, labels: AnyArray) -> AnyArray:
     """`scaled_confidence` in place: `z` loses the logit of its label."""
     own = _at_label(z, labels)[..., 0]
     np.put_along_axis(z, _label_index(z, labels), -np.inf, axis=-1)
     return np.asarray(own - _logsumexp(z))
 
 
-def _entropy(z: Array) -> Array:
+def _entropy(z: AnyArray) -> AnyArray:
     top = np.argmax(z, axis=-1)
     log_p = z - _logsumexp(z)[..., None]
     log_top = -np.logaddexp(0.0, -_scaled_confidence(z, top))  # a probability near one keeps its distance from one
@@ -133,7 +131,7 @@ def _entropy(z: Array) -> Array:
     return np.asarray(-np.sum(np.exp(log_p) * log_p, axis=-1))
 
 
-def _modified_entropy(z: Array, labels: Array) -> Array:
+def _modified_entropy(z: AnyArray, labels: AnyArray) -> AnyArray:
     # log p_j and log(1 - p_j) from u_j = log(p_j / (1 - p_j)), itself from the two halves of the sum without j
     log_p = z - _logsumexp(z)[..., None]
     own = -np.logaddexp(0.0, -_scaled_confidence(z.copy(), labels))
@@ -149,20 +147,20 @@ def _modified_entropy(z: Array, labels: Array) -> Array:
     return np.asarray(np.maximum(-terms.sum(axis=-1), 0.0))
 
 
-def _log_output_gradient_norm(z: Array, labels: Array) -> Array:
+def _log_output_gradient_norm(z: AnyArray, labels: AnyArray) -> AnyArray:
     log_terms = z - _logsumexp(z)[..., None]
     log_wrong = -np.logaddexp(0.0, _scaled_confidence(z, labels))  # log(1 - p_y); leaves z without its label
     np.put_along_axis(log_terms, _label_index(z, labels), log_wrong[..., None], axis=-1)
     return np.asarray(0.5 * _logsumexp(2 * log_terms))
 
 
-def _logsumexp(z: Array) -> Array:
+def _logsumexp(z: AnyArray) -> AnyArray:
     peak = _peak(z)
     terms = z - peak[..., None]
     return np.asarray(peak + np.log(np.exp(terms, out=terms).sum(axis=-1)))
 
 
-def _peak(z: Array) -> Array:
+def _peak(z: AnyArray) -> AnyArray:
     """`z.max(axis=-1)`; of few classes column by column, some three times as fast."""
     if z.shape[-1] > _NARROW:
         return np.asarray(z.max(axis=-1))
@@ -172,15 +170,15 @@ def _peak(z: Array) -> Array:
     return peak
 
 
-def _label_index(z: Array, labels: Array) -> Array:
+def _label_index(z: AnyArray, labels: AnyArray) -> AnyArray:
     return np.broadcast_to(labels[:, None], (*z.shape[:-1], 1))
 
 
-def _at_label(z: Array, labels: Array) -> Array:
+def _at_label(z: AnyArray, labels: AnyArray) -> AnyArray:
     return np.take_along_axis(z, _label_index(z, labels), axis=-1)
 
 
-def _blockwise(signal: Callable[[Array, Array], Array], logits: Array, labels: Array) -> Array:
+def _blockwise(signal: Callable[[AnyArray, AnyArray], AnyArray], logits: AnyArray, labels: AnyArray) -> AnyArray:
     """`signal` over flattened leading axes, a bounded number of logits at a time, each block in float64."""
     logits, labels = np.asarray(logits), np.asarray(labels)
     m, classes = logits.shape[-2:]

@@ -1,16 +1,13 @@
 """The temperature at which ratios of probabilities distinguish members best, chosen on reference models alone."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.stats.arrays import AnyArray
 from audit.stats.scoring import membership
 from audit.stats.scoring.strength import mean_tpr, strength
 from audit.stats.spread import evenly
-
-Array = NDArray[Any]
 
 DEFAULT = 2.0  # where references show nothing of it: what the attack's authors and other implementations take
 
@@ -19,7 +16,7 @@ _TARGETS = 16  # references that are attacked at most
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
 
 
-def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, offline_weight: float) -> float:
+def fit(log_p_at: Callable[[float], AnyArray], included: AnyArray, *, online: bool, offline_weight: float) -> float:
     """The temperature at which the log ratio of RMIA is strongest on references, each attacked with all the others.
 
     Args:
@@ -35,7 +32,7 @@ def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, of
     rows = rows[evenly(len(rows), _TARGETS)]
     coins = list(included[rows])
 
-    def ratios(temperature: float) -> list[Array]:
+    def ratios(temperature: float) -> list[AnyArray]:
         log_p = log_p_at(temperature)
         log_ratios = membership.reference_log_ratio(log_p, included, online=online, offline_weight=offline_weight)
         return list(log_ratios[rows])

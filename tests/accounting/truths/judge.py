@@ -17,7 +17,7 @@ from accountant_truths import NAME, Truth, agrees
 from mpmath import mp, mpf
 
 from audit.accounting.regression import suite
-from audit.accounting.regression.records import question
+from audit.accounting.regression.files import question
 from audit.accounting.regression.suite import Case
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import DiscreteGaussian, DiscreteLaplace

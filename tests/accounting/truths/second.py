@@ -23,7 +23,7 @@ from flint import arb, ctx
 from scipy.special import logsumexp
 
 from audit.accounting.regression import suite
-from audit.accounting.regression.records import question
+from audit.accounting.regression.files import question
 from audit.accounting.regression.suite import Case
 from audit.core.event_forms import number, plain
 from audit.core.events import ApproximateDp, Event, Gaussian, PoissonSampled, SampledWithoutReplacement

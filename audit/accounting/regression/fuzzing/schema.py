@@ -13,9 +13,8 @@ from typing import Any, get_args
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
-from audit.core.amplified_events import Shuffled, Tuned
 from audit.core.deployed_events import Selection
-from audit.core.deployed_procedures import SubsampleAggregate
+from audit.core.deployed_procedures import Shuffled, SubsampleAggregate, Tuned
 from audit.core.errors import ConfigError
 from audit.core.event_changes import has_noise, with_noise_factor
 from audit.core.event_forms import kinds_by_name
