@@ -17,21 +17,12 @@ from numpy.typing import NDArray
 
 from audit.accounting.accountants.renyi import divergences
 from audit.accounting.regression.suite import ClaimQuestion
+from audit.core import events
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import fold
 from audit.core.event_reading import kinds, phases
 from audit.core.event_reading import steps as count_steps
-from audit.core.events import (
-    Composed,
-    Concentrated,
-    Gaussian,
-    Grouped,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    Repeated,
-)
 from audit.stats.curves import renyi
 from audit.stats.curves.tradeoff import gdp_epsilon
 
@@ -64,7 +55,7 @@ _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # ord
 _ROUND_OFF = 1e-12  # of delta, that transforms in double precision may add or take; and as much as 2^-52 for each step
 _HARMLESS = 0.01  # of delta: what rounding may put into a tail of so many losses before figures of PLD are no longer its grid's
 _MEAN = 1e-10  # of a step's loss, to which accountants in use compute its mean
-_WITH_PAIRS = {Gaussian, Laplace, PoissonSampled, Repeated, Composed}
+_WITH_PAIRS = {events.Gaussian, events.Laplace, events.PoissonSampled, events.Repeated, events.Composed}
 # relative distance above the truth, usual grid, and how many times the grid a figure may lie above if none is named: PLD has
 # no formula for its own error, PRV is within its error of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)
 _NUMERICAL = {"pld": (1e-3, 1e-4, 1), "prv": (1e-3, 1e-2, 2)}
@@ -210,7 +201,7 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
         lowest, highest = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
     except (UnsupportedMechanism, MemoryError, ArithmeticError):  # no room, or no proof: what the grid gives is not known
         return low, high if method.name == "prv" else math.inf
-    if method.grid and PoissonSampled in parts and count > 1:  # others may be composed before they are put on the grid
+    if method.grid and events.PoissonSampled in parts and count > 1:  # others may be composed before they are put on the grid
         return max(low, lowest * (1 - EXACT)), highest * (1 + EXACT)
     return low, max(truth[1] if method.grid else high, highest) * (1 + EXACT)
 
@@ -281,42 +272,44 @@ def total_curve(question: ClaimQuestion, orders: tuple[float, ...]) -> Array:
     """
     doubled = 2.0 if question.adjacency is Adjacency.REPLACE_ONE else 1.0
 
-    def sampled(node: PoissonSampled, inner: Array) -> Array:
+    def sampled(node: events.PoissonSampled, inner: Array) -> Array:
         release, rate = node.mechanism, float(node.sample_rate)
         if rate == 0:
             return np.zeros(len(orders))
         if rate == 1 or np.isinf(inner).all():
             return inner
-        if doubled > 1 or not isinstance(release, Gaussian | Laplace):
+        if doubled > 1 or not isinstance(release, events.Gaussian | events.Laplace):
             raise UnsupportedMechanism("sampling of this has no formula here")
-        if isinstance(release, Gaussian):
+        if isinstance(release, events.Gaussian):
             return divergences(float(release.noise_multiplier), rate, orders)
         return _sampled_laplace(float(release.noise_multiplier), rate, orders)
 
-    def grouped(node: Grouped, inner: Array) -> Array:
-        moved = node.mechanism.mechanism if isinstance(node.mechanism, Repeated) else node.mechanism
-        if not isinstance(moved, Gaussian):
+    def grouped(node: events.Grouped, inner: Array) -> Array:
+        moved = node.mechanism.mechanism if isinstance(node.mechanism, events.Repeated) else node.mechanism
+        if not isinstance(moved, events.Gaussian):
             raise UnsupportedMechanism("a group of this has no formula here")
         return inner * node.size**2
 
-    def response(leaf: RandomizedResponse) -> Array:
+    def response(leaf: events.RandomizedResponse) -> Array:
         if question.adjacency is not Adjacency.REPLACE_ONE:
             raise UnsupportedMechanism("randomised response answers for a record that is there")
         return np.array([renyi.randomised_response(order, leaf.noise_parameter, leaf.buckets) for order in orders])
 
     makers: dict[type, Callable[..., Array]] = {
-        Gaussian: lambda leaf: (
+        events.Gaussian: lambda leaf: (
             np.array(orders) / 2 * (doubled / float(leaf.noise_multiplier)) ** 2
             if leaf.noise_multiplier
             else np.full(len(orders), math.inf)
         ),
-        Laplace: lambda leaf: np.array([renyi.laplace(order, float(leaf.noise_multiplier) / doubled) for order in orders]),
-        RandomizedResponse: response,
-        Concentrated: lambda leaf: leaf.rho * np.array(orders),
-        PoissonSampled: sampled,
-        Grouped: grouped,
-        Repeated: lambda node, inner: inner * node.count,
-        Composed: lambda node, *inner: np.sum(inner, axis=0) if inner else np.zeros(len(orders)),
+        events.Laplace: lambda leaf: np.array(
+            [renyi.laplace(order, float(leaf.noise_multiplier) / doubled) for order in orders]
+        ),
+        events.RandomizedResponse: response,
+        events.Concentrated: lambda leaf: leaf.rho * np.array(orders),
+        events.PoissonSampled: sampled,
+        events.Grouped: grouped,
+        events.Repeated: lambda node, inner: inner * node.count,
+        events.Composed: lambda node, *inner: np.sum(inner, axis=0) if inner else np.zeros(len(orders)),
     }
     curve: Array = fold(question.event, makers)
     return curve

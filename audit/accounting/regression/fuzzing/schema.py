@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.suite import ClaimQuestion
+from audit.core import events
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import Selection
 from audit.core.deployed_procedures import Shuffled, SubsampleAggregate, Tuned
@@ -19,21 +20,6 @@ from audit.core.errors import ConfigError
 from audit.core.event_changes import has_noise, with_noise_factor
 from audit.core.event_forms import kinds_by_name
 from audit.core.event_reading import nodes, rebuilt
-from audit.core.events import (
-    ApproximateDp,
-    Composed,
-    Event,
-    Gaussian,
-    Grouped,
-    Laplace,
-    Parallel,
-    PoissonSampled,
-    RandomizedResponse,
-    ReleaseEvent,
-    Repeated,
-    SampledWithoutReplacement,
-    Unit,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +75,19 @@ SPANS: Mapping[str, Span] = {
     "shape": Span((0.1, 4.0), (0.01, 100.0), (0.0, 1.0, -0.5, math.inf)),
 }
 _STRUCTURE = {"unit", "mechanism", "parts", "noise", "coefficients", "shifts", "probabilities", "decays", "weights"}
-_PLAIN = (Gaussian, Laplace, ApproximateDp)
-_INSIDE: Mapping[type[Event], tuple[type[Event], ...]] = {
-    PoissonSampled: (Gaussian, Gaussian, Laplace),
-    SampledWithoutReplacement: (Gaussian,),
-    Shuffled: (RandomizedResponse, ApproximateDp),
-    Tuned: (Gaussian, ApproximateDp, Repeated),
-    SubsampleAggregate: (Gaussian, Laplace),
-    Grouped: (Gaussian, Laplace, Repeated, ApproximateDp),
+_PLAIN = (events.Gaussian, events.Laplace, events.ApproximateDp)
+_INSIDE: Mapping[type[events.Event], tuple[type[events.Event], ...]] = {
+    events.PoissonSampled: (events.Gaussian, events.Gaussian, events.Laplace),
+    events.SampledWithoutReplacement: (events.Gaussian,),
+    Shuffled: (events.RandomizedResponse, events.ApproximateDp),
+    Tuned: (events.Gaussian, events.ApproximateDp, events.Repeated),
+    SubsampleAggregate: (events.Gaussian, events.Laplace),
+    events.Grouped: (events.Gaussian, events.Laplace, events.Repeated, events.ApproximateDp),
 }
-_LEAVES = tuple(kind for kind in kinds_by_name().values() if issubclass(kind, ReleaseEvent))
+_LEAVES = tuple(kind for kind in kinds_by_name().values() if issubclass(kind, events.ReleaseEvent))
 
 
-def fields(kind: type[Event]) -> tuple[str, ...]:
+def fields(kind: type[events.Event]) -> tuple[str, ...]:
     """Return the fields of a class that hold one number; `ConfigError` if one has no range."""
     names = tuple(field.name for field in dataclasses.fields(kind) if field.name not in _STRUCTURE)  # type: ignore[arg-type]
     for name in names:
@@ -110,7 +96,9 @@ def fields(kind: type[Event]) -> tuple[str, ...]:
     return names
 
 
-def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0, is_usual: bool = False) -> Event:
+def draw_event(
+    draws: Draws, kind: type[events.Event], far: str | None = None, *, depth: int = 0, is_usual: bool = False
+) -> events.Event:
     """Return an event of a class with one field far from the usual: `far`, or any; with none if it `is_usual`.
 
     The noise is set so that the release still reveals something, except if it is the far one.
@@ -140,7 +128,7 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
     if "mechanism" in declared:
         choice = _INSIDE.get(kind, _LEAVES)
         values["mechanism"] = draw_event(draws, choice[draws.count(len(choice)) - 1], depth=depth + 1)
-        if kind is Shuffled and isinstance(values["mechanism"], ApproximateDp):
+        if kind is Shuffled and isinstance(values["mechanism"], events.ApproximateDp):
             values["mechanism"] = dataclasses.replace(values["mechanism"], delta=0.0)
     if "parts" in declared:
         values["parts"] = tuple(
@@ -168,7 +156,7 @@ def _lists(draws: Draws, names: list[str], far: str | None) -> dict[str, Any]:
     return values
 
 
-def _scale_noise(draws: Draws, event: Event) -> Event:
+def _scale_noise(draws: Draws, event: events.Event) -> events.Event:
     """Return the event with so much noise that its epsilon is neither 0 nor huge, by a rule of thumb."""
     if not has_noise(event):
         return event
@@ -182,49 +170,51 @@ def _scale_noise(draws: Draws, event: Event) -> Event:
                 else []
             )
         spread *= math.sqrt(math.prod(max(float(value), 1e-4) for value in counts))
-        spread *= float(getattr(node, "size", 1)) * (float(node.sample_rate) if isinstance(node, PoissonSampled) else 1.0)
+        spread *= float(getattr(node, "size", 1)) * (
+            float(node.sample_rate) if isinstance(node, events.PoissonSampled) else 1.0
+        )
     return with_noise_factor(event, max(spread * draws.log_uniform(0.15, 1.5), 0.2))
 
 
-def _inside(draws: Draws, event: Event) -> Event:
+def _inside(draws: Draws, event: events.Event) -> events.Event:
     """Return the event inside of another, which hardly adds to it: most often beside others, else repeated or grouped."""
     form = int(draws.pick(0, 0, 0, 1, 2, 3))
     if form in (0, 3):
         weak_events = [_weak(draws) for _ in range(draws.count(2))]
         place = int(draws.pick(*range(len(weak_events) + 1)))
-        event = Composed(parts=(*weak_events[:place], event, *weak_events[place:]))
+        event = events.Composed(parts=(*weak_events[:place], event, *weak_events[place:]))
     if form in (1, 3):
-        event = Repeated(mechanism=event, count=draws.count(4, 2))
-    return Grouped(mechanism=event, size=draws.count(4, 2)) if form == 2 else event
+        event = events.Repeated(mechanism=event, count=draws.count(4, 2))
+    return events.Grouped(mechanism=event, size=draws.count(4, 2)) if form == 2 else event
 
 
-def _weak(draws: Draws) -> Event:
+def _weak(draws: Draws) -> events.Event:
     """Return a release that costs little."""
     kind = int(draws.pick(0, 1, 2))
     if kind == 0:
-        return ApproximateDp(epsilon=draws.log_uniform(0.01, 0.3), delta=draws.log_uniform(1e-12, 1e-9))
+        return events.ApproximateDp(epsilon=draws.log_uniform(0.01, 0.3), delta=draws.log_uniform(1e-12, 1e-9))
     noise = draws.log_uniform(4.0, 100.0)
-    return Gaussian(noise_multiplier=noise) if kind == 1 else Laplace(noise_multiplier=noise)
+    return events.Gaussian(noise_multiplier=noise) if kind == 1 else events.Laplace(noise_multiplier=noise)
 
 
-def wrap_event(draws: Draws, event: Event) -> Event:
+def wrap_event(draws: Draws, event: events.Event) -> events.Event:
     """Return the event as it is, or repeated, grouped, beside another release, or several of these."""
     if draws.chance(0.25):
-        event = Repeated(mechanism=event, count=draws.count(12, 2))
+        event = events.Repeated(mechanism=event, count=draws.count(12, 2))
     if draws.chance(0.25):
         second = draw_event(draws, _PLAIN[draws.count(len(_PLAIN)) - 1], depth=1)
         parts = (event, second) if draws.chance(0.5) else (second, event)
-        event = Parallel(parts=parts) if draws.chance(0.15) else Composed(parts=parts)
+        event = events.Parallel(parts=parts) if draws.chance(0.15) else events.Composed(parts=parts)
     if draws.chance(0.25):
-        event = Grouped(mechanism=event, size=draws.count(20, 2))
+        event = events.Grouped(mechanism=event, size=draws.count(20, 2))
     return event
 
 
-def _about(event: Event, unit: str) -> Event:
-    return rebuilt(event, lambda node: dataclasses.replace(node, unit=unit) if isinstance(node, ReleaseEvent) else node)  # type: ignore[arg-type]
+def _about(event: events.Event, unit: str) -> events.Event:
+    return rebuilt(event, lambda node: dataclasses.replace(node, unit=unit) if isinstance(node, events.ReleaseEvent) else node)  # type: ignore[arg-type]
 
 
-def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wrap: bool = True) -> ClaimQuestion:
+def draw_question(draws: Draws, kind: type[events.Event], far: str | None = None, *, wrap: bool = True) -> ClaimQuestion:
     """Return a question about an event of a class, wrapped at random, about any unit, under any adjacency."""
     is_usual = wrap and far is None and draws.chance(0.5)
     event = draw_event(draws, kind, far, is_usual=is_usual)
@@ -233,8 +223,8 @@ def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wr
     elif wrap and draws.chance(0.6):
         event = wrap_event(draws, event)
     if wrap and draws.chance(0.2):
-        event = _about(event, get_args(Unit)[draws.count(len(get_args(Unit))) - 1])
-    answers = any(isinstance(node, RandomizedResponse) for node in nodes(event))
+        event = _about(event, get_args(events.Unit)[draws.count(len(get_args(events.Unit))) - 1])
+    answers = any(isinstance(node, events.RandomizedResponse) for node in nodes(event))
     odds = (0.05, 0.1) if answers else (0.6, 0.75)
     adjacency = Adjacency.REPLACE_ONE
     if draws.chance(odds[0]):
@@ -244,7 +234,7 @@ def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wr
     return ClaimQuestion(event=event, delta=draws.log_uniform(1e-10, 1e-3), adjacency=adjacency)
 
 
-def _stratum(kind: type[Event]) -> Callable[[Draws], ClaimQuestion]:
+def _stratum(kind: type[events.Event]) -> Callable[[Draws], ClaimQuestion]:
     def draw(draws: Draws) -> ClaimQuestion:
         for _ in range(20):
             try:
