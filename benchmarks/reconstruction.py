@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from attacks.reconstruction import closed_form, matching
-from attacks.reconstruction.informed import SoftmaxRegression, missing_record
+from attacks.reconstruction.closed_form import SoftmaxRegression, missing_record
 from attacks.reconstruction.inversion import ModelInversion
 from attacks.reconstruction.matching import DeepLeakage, InvertingGradients, LocalSteps, Released
 from audit.core.data import Records

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.canaries import _pool, _texts
+from attacks.canaries import _pool
 from audit.core.canaries import Canaries, Secrets
 from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
@@ -37,7 +37,7 @@ class FormattedSecret:
         """`count` sentences, each with a random secret at the end; `ConfigError` if the data are no texts of bytes, or too
         short for the sentence.
         """
-        vocabulary = _texts.vocabulary(dataset, "formatted_secret")
+        vocabulary = _pool.vocabulary(dataset, "formatted_secret")
         if vocabulary.tokenizer != "bytes":
             raise ConfigError(
                 f"canaries 'formatted_secret' are bytes and the data's tokens are those of '{vocabulary.tokenizer}'; use "
@@ -57,8 +57,8 @@ class FormattedSecret:
             prefixes[row, : len(sentence)] = list(sentence)
         secrets = _ZERO + seed.child("formatted_secret").numpy().integers(0, 10, size=(count, self.digits))
         words = f"made-up sentences, each ending in {self.digits} random digits"
-        records = _texts.ending_in(prefixes, secrets, "formatted_secret")
-        return _texts.canaries("formatted_secret", words, records, (_ZERO, _ZERO + 10))
+        records = _pool.ending_in(prefixes, secrets, "formatted_secret")
+        return _pool.canaries("formatted_secret", words, records, (_ZERO, _ZERO + 10))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class RedrawnSecret:
         """`count` secrets, the alternatives of each one after the other; `ConfigError` if the data are no texts, or fewer than
         `count`; digits without tokens of bytes; fewer secrets than k.
         """
-        vocabulary = _texts.vocabulary(dataset, "redrawn_secret")
+        vocabulary = _pool.vocabulary(dataset, "redrawn_secret")
         if self.digits and vocabulary.tokenizer != "bytes":
             raise ConfigError(
                 f"redrawn_secret: digits are bytes and the data's tokens are those of '{vocabulary.tokenizer}'; use "
@@ -104,10 +104,10 @@ class RedrawnSecret:
         random = seed.child("secrets").numpy()
         secrets = np.concatenate([self._distinct(law, random) for _ in range(count)])
         words = "digits" if self.digits else "random tokens"
-        return _texts.canaries(
+        return _pool.canaries(
             "redrawn_secret",
             f"texts held out of {dataset.name}, each ending in one of {self.candidates} secrets of {self.length} {words}",
-            _texts.ending_in(np.repeat(dataset.pool.inputs[rows], self.candidates, axis=0), secrets, "redrawn_secret"),
+            _pool.ending_in(np.repeat(dataset.pool.inputs[rows], self.candidates, axis=0), secrets, "redrawn_secret"),
             law,
             Secrets(kind="text secret", prior=np.full((count, self.candidates), 1 / self.candidates)),
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.canaries import _pool, _texts
+from attacks.canaries import _pool
 from audit.core import checks
 from audit.core.canaries import Canaries
 from audit.core.data import Array, Dataset, Vocabulary
@@ -41,16 +41,16 @@ class NewToken:
         """`count` texts of the pool, each with its own token at the end; `ConfigError` if the data are no texts, or the
         vocabulary has fewer unused tokens.
         """
-        vocabulary = _texts.vocabulary(dataset, "new_token", users=True)
+        vocabulary = _pool.vocabulary(dataset, "new_token", users=True)
         if vocabulary.unused < count:
             raise ConfigError(
                 f"{count} canaries of kind 'new_token' and a vocabulary with {vocabulary.unused} unused tokens; raise "
                 "data.unused_tokens"
             )
         tokens = vocabulary.ordinary + seed.child("new tokens").numpy().permutation(vocabulary.unused)[:count]
-        records = _texts.at_the_end(dataset, tokens[:, None], seed.child("new_token"), "new_token")
+        records = _pool.at_the_end(dataset, tokens[:, None], seed.child("new_token"), "new_token")
         words = f"texts held out of {dataset.name}, each ending in a token that no other text holds"
-        return _texts.canaries("new_token", words, records, _texts.law(vocabulary, vocabulary.ordinary, vocabulary.size))
+        return _pool.canaries("new_token", words, records, _pool.law(vocabulary, vocabulary.ordinary, vocabulary.size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,11 @@ class RandomTokens:
         """`count` texts of the pool, each with a random secret at the end; `ConfigError` if the data are no texts, or fewer
         than `count`.
         """
-        vocabulary = _texts.vocabulary(dataset, "random_tokens", users=True)
+        vocabulary = _pool.vocabulary(dataset, "random_tokens", users=True)
         secrets = seed.child("secrets").numpy().integers(0, vocabulary.ordinary, size=(count, self.length))
-        records = _texts.at_the_end(dataset, secrets, seed.child("random_tokens"), "random_tokens")
+        records = _pool.at_the_end(dataset, secrets, seed.child("random_tokens"), "random_tokens")
         words = f"texts held out of {dataset.name}, each ending in {self.length} random tokens"
-        return _texts.canaries("random_tokens", words, records, _texts.law(vocabulary, 0, vocabulary.ordinary))
+        return _pool.canaries("random_tokens", words, records, _pool.law(vocabulary, 0, vocabulary.ordinary))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,16 +90,16 @@ class RareBigrams:
         """`count` texts of the pool, each with its own pair at the end; `ConfigError` if the data are no texts, or fewer pairs
         than canaries are rare.
         """
-        _texts.vocabulary(dataset, "rare_bigrams", users=True)
+        _pool.vocabulary(dataset, "rare_bigrams", users=True)
         pairs = _rare_pairs(dataset.pool.inputs.astype(np.int64))
         if not 1 <= count <= len(pairs):
             raise ConfigError(
                 f"{count} canaries of kind 'rare_bigrams' and {len(pairs)} rare pairs in the pool; expected fewer"
             )
         secrets = pairs[seed.child("pairs").numpy().choice(len(pairs), size=count, replace=False)]
-        records = _texts.at_the_end(dataset, secrets, seed.child("rare_bigrams"), "rare_bigrams")
+        records = _pool.at_the_end(dataset, secrets, seed.child("rare_bigrams"), "rare_bigrams")
         words = f"texts held out of {dataset.name}, each ending in two tokens that follow each other nowhere"
-        return _texts.canaries("rare_bigrams", words, records, None)
+        return _pool.canaries("rare_bigrams", words, records, None)
 
 
 def _rare_pairs(tokens: Array) -> Array:
@@ -140,7 +140,7 @@ class UnlikelySuffix:
         """`count` texts of the pool, each with a sampled suffix at the end; `ConfigError` if the data are no texts, or fewer
         than `count`.
         """
-        _texts.vocabulary(dataset, "unlikely_suffix")
+        _pool.vocabulary(dataset, "unlikely_suffix")
         rows = _pool.choose(dataset, count, seed.child("unlikely_suffix"), "unlikely_suffix")
         prefixes = dataset.pool.inputs[rows].astype(np.int64)
         tokens, chances = followers(dataset.pool.inputs.astype(np.int64), self.temperature)
@@ -150,9 +150,9 @@ class UnlikelySuffix:
             drawn = (random.random(count)[:, None] >= chances[seats]).sum(axis=1)
             seats = np.minimum(drawn, len(tokens) - 1)
             secrets[:, place] = tokens[seats]
-        records = _texts.ending_in(dataset.pool.inputs[rows], secrets, "unlikely_suffix")
+        records = _pool.ending_in(dataset.pool.inputs[rows], secrets, "unlikely_suffix")
         words = f"texts held out of {dataset.name}, each followed by {self.length} tokens sampled at temperature"
-        return _texts.canaries("unlikely_suffix", f"{words} {self.temperature:g}", records, None)
+        return _pool.canaries("unlikely_suffix", f"{words} {self.temperature:g}", records, None)
 
     def _last(self, prefixes: Array) -> Array:
         """`(m,)` the token that the suffix follows: prefixes that leave no room are cut before it."""
@@ -182,7 +182,7 @@ class SearchedToken:
         """`count` texts of the pool, each with its token at the end; `ConfigError` if the data are no texts or hold too few of
         them or of their tokens, `DataError` if the folder cannot be read.
         """
-        vocabulary = _texts.vocabulary(dataset, "searched_token")
+        vocabulary = _pool.vocabulary(dataset, "searched_token")
         rows = _pool.choose(dataset, count, seed.child("searched_token"), "searched_token")
         if count > vocabulary.ordinary:
             raise ConfigError(
@@ -196,9 +196,9 @@ class SearchedToken:
         else:
             scores = _by_pairs(dataset, vocabulary, prefixes[np.arange(count), ends - 1])
         secrets = _least_likely(scores, seed.child("ties"))
-        records = _texts.ending_in(dataset.pool.inputs[rows], secrets[:, None], "searched_token")
+        records = _pool.ending_in(dataset.pool.inputs[rows], secrets[:, None], "searched_token")
         words = f"texts held out of {dataset.name}, each ending in the token that a public model finds least likely there"
-        return _texts.canaries("searched_token", words, records, None)
+        return _pool.canaries("searched_token", words, records, None)
 
 
 def _by_pairs(dataset: Dataset, vocabulary: Vocabulary, last_tokens: Array) -> Array:

@@ -3,11 +3,10 @@
 from audit.plugins import share_files
 
 PLUGINS = share_files(
-    _figures="confidence entropy modified_entropy output_gradient",
+    _figures="confidence entropy loss modified_entropy offset output_gradient",
     _gradients="gradient_norm gradient_product weight_difference",
     _labels="boundary label_only noise_robustness",
     _learned="learned_combination near_records shadow_classifier shadow_models trajectory white_box_classifier",
-    _losses="loss offset",
     _population="attack_p attack_r quantile_regression reference_quantile",
     _rounds="model_product round_exactness round_extreme round_loss_drop round_spread round_total sum_product "
     "update_loss_drop update_product",

@@ -16,9 +16,9 @@ from attacks.signals._text_signals import (
 )
 from audit.core.data import Array
 from audit.core.errors import ConfigError
+from audit.core.game_results import SecretUnit
 from audit.core.phrases import phrase
 from audit.core.protocols import Needs
-from audit.core.secret_units import SecretUnit
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import texts

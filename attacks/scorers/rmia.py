@@ -13,7 +13,7 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership, population
-from audit.stats.scoring.temperature import GRID
+from audit.stats.scoring.strength import GRID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from attacks.signals._reductions import confidences_key
 from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.views import View
-from audit.stats.scoring import membership, signals, temperature
+from audit.stats.scoring import membership, signals, strength
 from audit.stats.spread import evenly, parts
 
 # outputs that choose among four temperatures: of 32,000 nonmembers 320 are above the threshold at 1 % false positives
@@ -63,7 +63,7 @@ def with_tempered_confidences(models: View, labels: Array | None) -> View:
     logits = np.asarray(models["logits"])
     tempered = {
         confidences_key(degree): signals.scaled_confidence(logits, np.asarray(labels), degree)
-        for degree in temperature.GRID
+        for degree in strength.GRID
         if degree != 1
     }
     return replace(models, signals={**models.signals, **tempered})
@@ -121,7 +121,7 @@ def fitted_temperature(
     labels = None if target.labels is None else np.asarray(target.labels)[columns]
     # the target lends its labels and nothing else: of each pair below only the references' values ([1]) are read
     stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
-    return temperature.fit(
+    return strength.fit(
         lambda degree: tempered_log_p(stand_in, subset, attack, degree)[1],
         np.asarray(subset.included, dtype=bool),
         online=online,

@@ -42,7 +42,7 @@ from audit.cli.table import table
 from audit.cli.training import training, unlearn
 from audit.cli.verify import verify
 from audit.cli.zoo import zoo
-from audit.core import moments
+from audit.core import provenance
 from audit.core.errors import AuditError, ConfigError
 from audit.core.version import __version__
 from audit.core.visible import visible
@@ -141,7 +141,7 @@ def _unraisable(event: Any) -> None:
 def answer(arguments: Sequence[str]) -> int:
     """The exit code of a command line; every failure ends here with a message on stderr."""
     try:
-        moments.timestamp()  # libraries read SOURCE_DATE_EPOCH when imported, and would not say what is wrong with it
+        provenance.timestamp()  # libraries read SOURCE_DATE_EPOCH when imported, and would not say what is wrong with it
         code = app(list(arguments), standalone_mode=False)
         return code if isinstance(code, int) else 0
     except typer.Exit as request:

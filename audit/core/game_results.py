@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from audit.core.access import Access
 from audit.core.claims import Certificate, Detectable, Estimate, NegativeControl
@@ -15,6 +15,29 @@ from audit.core.tables import frame
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretUnit:
+    """What a score of a text counts.
+
+    Attributes:
+        quantity: in words.
+        levels: growing figures from which on secrets are counted.
+        by_chance: the most that the mean is over secrets that were never trained on; None if that depends on the model.
+    """
+
+    quantity: str
+    levels: tuple[float, ...]
+    by_chance: float | None = None
+
+
+@runtime_checkable
+class SecretScorer(Protocol):
+    """An attack that scores how much of a text's secret is given away, in a unit."""
+
+    @property
+    def unit(self) -> SecretUnit: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,3 +80,15 @@ class Engagement:
     reviewer: str = ""
     valid_until: str = ""
     next_audit: str = ""
+
+
+def timestamp() -> str:
+    """Return the time in ISO 8601, UTC, to the second; `ConfigError` if SOURCE_DATE_EPOCH is no number of seconds."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    try:
+        time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ConfigError(
+            f"SOURCE_DATE_EPOCH is {str(epoch)[:40]!r}; expected a number of seconds since 1970, or no such variable"
+        ) from error
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from audit.core import moments
+from audit.core import provenance
 from audit.core.errors import ConfigError
 from audit.core.files import read_json
 from audit.core.version import __version__
@@ -33,7 +33,7 @@ def start(folder: Path, config_sha256: str) -> str:
             jobs,
             __version__,
         )
-    timestamp = moments.timestamp()
+    timestamp = provenance.timestamp()
     manifest = {"created": timestamp, "config_sha256": config_sha256, "version": __version__}
     write(path, json.dumps(manifest).encode())
     return timestamp

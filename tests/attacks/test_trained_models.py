@@ -12,7 +12,7 @@ from scipy import optimize
 from torch import nn
 
 from attacks.reconstruction import matching
-from attacks.reconstruction.informed import SoftmaxRegression, missing_record
+from attacks.reconstruction.closed_form import SoftmaxRegression, missing_record
 from attacks.reconstruction.inversion import ModelInversion
 from attacks.reconstruction.matching import InvertingGradients, LocalSteps, Released
 from audit.core.data import Records

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from attacks.canaries._pool_records import HeldOut
-from attacks.scorers._losses import Loss
+from attacks.scorers._figures import Loss
 from attacks.scorers.lira import Lira
 from attacks.signals._queries import PredictedLabels
 from attacks.signals._white_box import ClassDistances, HiddenRepresentations, LastGradientNorms

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from attacks.scorers._losses import Loss
+from attacks.scorers._figures import Loss
 from attacks.scorers.lira import Lira
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError

@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.scorers._losses import Loss
+from attacks.scorers._figures import Loss
 from attacks.scorers._secrets import DiscoverableExtraction, Exposure, Extraction
 from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.data import Records
-from audit.core.game_results import AttackResult, LevelCount, SecretFigures
+from audit.core.game_results import AttackResult, LevelCount, SecretFigures, SecretScorer
 from audit.core.results import AuditReport
-from audit.core.secret_units import SecretScorer
 from audit.core.views import Scores
 from audit.experiment.describe.description import with_secrets
 from audit.experiment.line.findings import attack_result

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from audit.core import moments, rounding
+from audit.core import provenance, rounding
 from audit.core.errors import ConfigError, DataError
 from reports.answer import MOST_COINS, needed_coins
 from reports.formats.json import from_json, to_json
@@ -61,4 +61,4 @@ def test_a_claim_of_any_size_is_printed(value: float) -> None:
 def test_a_wrong_source_date_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
     with pytest.raises(ConfigError, match="SOURCE_DATE_EPOCH"):
-        moments.timestamp()
+        provenance.timestamp()

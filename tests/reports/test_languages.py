@@ -21,12 +21,12 @@ from audit import plugins
 from audit.checks import blind
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.core.game_results import SecretScorer
 from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import LIKE_SIDES, Preflight, TriedReading
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
-from audit.core.secret_units import SecretScorer
-from audit.experiment.external import canary_scores, dense_answers, external_models, inspected, model_answers
+from audit.experiment.external import canary_scores, external_models, inspected, model_answers, output_scale
 from audit.experiment.external.input_readings import _readings, with_input_reading
 from audit.experiment.line import preflight, side_readings
 from audit.mechanisms import federated
@@ -204,7 +204,7 @@ REMARKS = (
     model_answers._SEVERAL,
     model_answers._TOKENS,
     model_answers._MASKS,
-    phrase(dense_answers._EITHER_AXIS, axis="last axis"),
+    phrase(output_scale._EITHER_AXIS, axis="last axis"),
     external_models._CHANGING,
     external_models._COMPANIONS,
     inspected.DEPENDENT_NOTE,

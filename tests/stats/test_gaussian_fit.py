@@ -16,14 +16,14 @@ def test_many_scores_of_a_gaussian_mechanism_give_its_epsilon() -> None:
     for noise in (1.0, 3.0):
         scores = noise * random.standard_normal((2, 400_000)) + np.array([[1.0], [0.0]])
         truth = tradeoff.gdp_epsilon(1 / noise, 1e-5)
-        assert point_estimates.epsilon(scores[0], scores[1], 1e-5) == pytest.approx(truth, rel=0.05)
+        assert point_estimates.gaussian_epsilon(scores[0], scores[1], 1e-5) == pytest.approx(truth, rel=0.05)
 
 
 def test_few_scores_read_too_much() -> None:
     """Mean over 40 draws of 100 scores at a true epsilon of 1.00: above twice that."""
     random = np.random.default_rng(2)
     scores = 4.22 * random.standard_normal((40, 2, 50)) + np.array([[1.0], [0.0]])
-    figures = [point_estimates.epsilon(members, nonmembers, 1e-6) or 0.0 for members, nonmembers in scores]
+    figures = [point_estimates.gaussian_epsilon(members, nonmembers, 1e-6) or 0.0 for members, nonmembers in scores]
     assert np.mean(figures) > 2 * tradeoff.gdp_epsilon(1 / 4.22, 1e-6)
 
 
@@ -39,8 +39,8 @@ def test_the_divergence_is_that_of_a_fine_sum(deviations: tuple[float, float]) -
 
 def test_what_cannot_be_fitted_has_no_estimate() -> None:
     scores = np.linspace(0, 1, 20)
-    assert point_estimates.epsilon(scores[:9], scores, 1e-5) is None
-    assert point_estimates.epsilon(np.append(scores, np.inf), scores, 1e-5) is None
-    assert point_estimates.epsilon(np.ones(20), np.ones(20), 1e-5) == 0
-    assert point_estimates.epsilon(np.ones(20), np.zeros(20), 1e-5) == math.inf
-    assert point_estimates.epsilon(scores + 1e6, scores, 1e-5) == math.inf
+    assert point_estimates.gaussian_epsilon(scores[:9], scores, 1e-5) is None
+    assert point_estimates.gaussian_epsilon(np.append(scores, np.inf), scores, 1e-5) is None
+    assert point_estimates.gaussian_epsilon(np.ones(20), np.ones(20), 1e-5) == 0
+    assert point_estimates.gaussian_epsilon(np.ones(20), np.zeros(20), 1e-5) == math.inf
+    assert point_estimates.gaussian_epsilon(scores + 1e6, scores, 1e-5) == math.inf

@@ -36,7 +36,7 @@ def frame(form: str) -> pd.DataFrame:
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("form", ["logits", "probabilities", "losses"])
 def test_every_form_in_every_file_gives_the_same_loss(tmp_path, form, suffix):
-    from attacks.scorers._losses import Loss
+    from attacks.scorers._figures import Loss
     from attacks.signals._reading import NO_REFERENCE
     from audit.core.seeds import Seed
 

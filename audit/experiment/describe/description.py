@@ -15,12 +15,11 @@ from audit.core import event_reading
 from audit.core.canaries import Canaries
 from audit.core.coins import some_models
 from audit.core.data import Array, Dataset
-from audit.core.game_results import AttackResult, GameResult, LevelCount, SecretFigures, TriggerResult
+from audit.core.game_results import AttackResult, GameResult, LevelCount, SecretFigures, SecretScorer, SecretUnit, TriggerResult
 from audit.core.lower_bounds import BoundTrajectory
 from audit.core.phrases import join_clauses, phrase
 from audit.core.protocols import Attack, Chooser
 from audit.core.results import Metric
-from audit.core.secret_units import SecretScorer, SecretUnit
 from audit.core.views import Scores, View
 from audit.experiment.describe import leave_one_out_summary
 from audit.experiment.games import records

@@ -11,8 +11,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import as_whole, class_labels, numbered
-from audit.experiment.external.dense_answers import set_aside
-from audit.experiment.external.output_scale import are_independent, find_total
+from audit.experiment.external.output_scale import are_independent, find_total, set_aside
 
 _MOST_NAMED = 10
 _WITHOUT_Y = {"outlier_detector", "clusterer", "density_estimator"}

@@ -8,7 +8,6 @@ from audit.core.data import Array
 from audit.core.errors import DataError, ObservationError
 from audit.core.phrases import phrase
 from audit.data.source import numbered
-from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
 from audit.experiment.external.output_scale import (
     are_independent,
@@ -17,6 +16,7 @@ from audit.experiment.external.output_scale import (
     count_classes,
     find_shift,
     find_total,
+    score_places,
 )
 from audit.stats.scoring import signals
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from audit.core import checks, moments
+from audit.core import checks, provenance
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, MOST_CERTIFICATES, Claim
 from audit.core.data import Array
@@ -122,7 +122,7 @@ class Settings:
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in rows.items())
 
     def timestamp(self) -> str:
-        return moments.timestamp() if self.created is None else self.created
+        return provenance.timestamp() if self.created is None else self.created
 
 
 def sha256(text: str) -> str:

@@ -23,7 +23,8 @@ from audit.core.views import Scores
 from audit.experiment.games import stopping
 from audit.experiment.games.hypothesis import ClaimLimits, StatedClaims
 from audit.experiment.games.prepared_game import PreparedGame
-from audit.stats.bounds import binomial, point_estimates, ranks, roc, secret_guesses
+from audit.stats.bounds import binomial, point_estimates, roc, secret_guesses
+from audit.stats.bounds.ranks import expected_tpr, spread_evenly
 from audit.stats.scoring import texts
 
 UNCLAIMED = ClaimLimits()
@@ -87,9 +88,9 @@ def guess_result(scores: Scores, confidence: float, claim_limits: ClaimLimits) -
 
 def _without_ties(scores: Scores) -> tuple[Array, Array]:
     """Both sides as distinct ranks, each tie spread evenly, so that every rate is the expected one and no seed decides it."""
-    ranking = ranks.spread_evenly(scores.values, scores.included)
-    places = np.arange(len(ranking), dtype=np.float64)[::-1]
-    return places[ranking], places[~ranking]
+    ranking = spread_evenly(scores.values, scores.included)
+    ranks = np.arange(len(ranking), dtype=np.float64)[::-1]
+    return ranks[ranking], ranks[~ranking]
 
 
 def _curve(members: Array, nonmembers: Array, confidence: float) -> RocCurve:
@@ -132,7 +133,7 @@ def _tpr_at(scores: Scores, ranks: tuple[Array, Array], target: float, confidenc
         return TprAtFpr.blank(target, limit)
     return TprAtFpr(
         target_fpr=target,
-        tpr=ranks.expected_tpr(scores.members, scores.nonmembers, target),
+        tpr=expected_tpr(scores.members, scores.nonmembers, target),
         realised_fpr=point.realised_fpr,
         lower=point.lower,
         upper=point.upper,
@@ -263,7 +264,7 @@ def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
     game = scores.game
     if game.inclusion is not Inclusion.COINS or game.adjacency is not Adjacency.ZERO_OUT or game.choices > 1:
         return ()
-    value = point_estimates.epsilon(scores.values[scores.included], scores.values[~scores.included], delta)
+    value = point_estimates.gaussian_epsilon(scores.values[scores.included], scores.values[~scores.included], delta)
     warning = "two normal laws fitted to the scores; no confidence, and biased upward where epsilon is small"
     return () if value is None else (Estimate(epsilon=value, delta=delta, estimator="two_gaussians", warning=warning),)
 

@@ -89,7 +89,7 @@ LARGEST = 100.0  # epsilon; far above what any number of canaries could show
 FEWEST = 10  # scores of each side, below which a deviation says nothing
 
 
-def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
+def gaussian_epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
     """Return the epsilon at `delta` between normal laws fitted to both sides; None for fewer than `FEWEST` scores of a side,
     or infinite ones; infinite beyond `LARGEST`.
 
