@@ -147,9 +147,9 @@ def plot(result: AuditReport | RunPlan | Frontier, name: str | None = None) -> F
     if isinstance(result, RunPlan):
         return _plot_power(result, name)
     if isinstance(result, Frontier):
-        from reports.figures import frontier
+        from reports.figures import commands
 
-        return frontier.figure(result)
+        return commands.frontier_figure(result)
 
     with decimals(result.places):
         plans = {plan.name: plan for plan in figures.plans(result)}
@@ -161,13 +161,13 @@ def plot(result: AuditReport | RunPlan | Frontier, name: str | None = None) -> F
 
 
 def _plot_power(plan: RunPlan, name: str | None) -> Figure:
-    from reports.figures.plan import figure
+    from reports.figures.commands import power_figure
 
     if name not in (None, "power"):
         raise ConfigError(f"a plan has no figure {name!r}; it has: power")
     if not plan.power:
         raise ConfigError("the plan has no power to draw: give violation, or no estimator of it is quick enough to simulate")
-    return figure(plan.power)
+    return power_figure(plan.power)
 
 
 def probe() -> bytes:

@@ -34,7 +34,6 @@ class FigureScorer:
         return self.sign * np.asarray(reading.output_figure(target, self.figure, self.attack).mean(axis=0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Confidence(FigureScorer):
     """Scores each canary with the log odds of the class predicted for it; needs no true label.
 
@@ -47,7 +46,6 @@ class Confidence(FigureScorer):
     figure = "top_confidence"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Entropy(FigureScorer):
     """Scores each canary with minus the Shannon entropy of its prediction in nats; needs no true label.
 
@@ -61,7 +59,6 @@ class Entropy(FigureScorer):
     sign = -1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModifiedEntropy(FigureScorer):
     """Scores each canary with minus the modified entropy of its prediction; finite, averaged over queries.
 
@@ -73,7 +70,6 @@ class ModifiedEntropy(FigureScorer):
     sign = -1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputGradient(FigureScorer):
     """Scores each canary with minus the log of the l2 norm of its loss gradient in the logits.
 

@@ -58,7 +58,6 @@ class RoundScorer:
         return Needs(signals={self.signal()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProductScorer(RoundScorer):
     """An attack on inner products with canary clients and examples."""
 
@@ -102,7 +101,6 @@ class ViewScorer:
         return canary_reading.products(target, self.attack, VIEWS[self.view].key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LossDropScorer(RoundScorer):
     """An attack on falls of the loss of canary examples."""
 
@@ -110,7 +108,6 @@ class LossDropScorer(RoundScorer):
         return np.asarray(canary_reading.products(target, self.attack, self.signal.key).sum(axis=1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SumProduct(ProductScorer):
     """Scores canary clients and examples for a party that learns the sum of each round and nothing else (secure aggregation).
 
@@ -121,7 +118,6 @@ class SumProduct(ProductScorer):
     signal = SumProducts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProduct(ProductScorer):
     """Scores canary clients and examples for whoever receives the global model after each round.
 
@@ -133,7 +129,6 @@ class ModelProduct(ProductScorer):
     signal = ModelProducts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProduct(ProductScorer):
     """Scores canary clients and examples for a party that receives each update alone, and so knows who took part."""
 
@@ -141,7 +136,6 @@ class UpdateProduct(ProductScorer):
     signal = UpdateProducts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLossDrop(LossDropScorer):
     """Scores examples inside clients, for who sees the model after each round: their loss before a round minus that after it.
 
@@ -152,7 +146,6 @@ class RoundLossDrop(LossDropScorer):
     signal = RoundLossDrops
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLossDrop(LossDropScorer):
     """Scores examples inside clients, for who sees each update alone: their loss before a round minus that after it.
 
@@ -166,7 +159,6 @@ class UpdateLossDrop(LossDropScorer):
 _SMALLEST = 1e-12  # a round without any noise is at distance 0, whose logarithm is no score
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundExactness(ViewScorer):
     """Scores canary clients by minus the logarithm of the least distance to 1 of their inner products, over rounds.
 
@@ -180,7 +172,6 @@ class RoundExactness(ViewScorer):
         return np.asarray(-np.log(np.abs(self.products(target) - 1).min(axis=1) + _SMALLEST))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSpread(ViewScorer):
     """Scores canary clients by the variance of their inner products over rounds.
 
@@ -194,7 +185,6 @@ class RoundSpread(ViewScorer):
         return np.asarray(self.products(target).var(axis=1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundExtreme(ViewScorer):
     """Scores canary clients by their largest inner product over rounds.
 
@@ -207,7 +197,6 @@ class RoundExtreme(ViewScorer):
         return np.asarray(self.products(target).max(axis=1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTotal(ViewScorer):
     """Scores canary clients by the plain sum of what is seen of them over rounds.
 

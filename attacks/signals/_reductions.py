@@ -5,7 +5,6 @@ same scores to the last bit.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,7 +60,6 @@ FIGURES: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedClasses(OnePerCanary):
     """The first class with the largest output: what accuracies of groups and sides are counted from."""
 
@@ -77,7 +75,6 @@ class PredictedClasses(OnePerCanary):
         return read(self, models, canaries)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedOutputs(OnePerCanary):
     """True of each record whose outputs are those of the first: of all if a model shows nothing (`View.is_silent`)."""
 

@@ -1,6 +1,5 @@
 """What parties of a federation see of canary clients and examples in each round."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from attacks.signals import _canary_reading as canary_reading
@@ -10,7 +9,6 @@ from audit.core.data import Array
 from audit.core.models import OpenModels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundProducts(OnePerStep):
     """Inner products of what a party sees in each round with the direction of each canary.
 
@@ -26,7 +24,6 @@ class RoundProducts(OnePerStep):
         return canary_reading.sum_groups(models.round_products(self.view or self.source), canaries)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LossDrops(OnePerStep):
     """How far the loss of each canary example falls in each round."""
 
@@ -37,7 +34,6 @@ class LossDrops(OnePerStep):
         return None if canaries.are_gradients else canary_reading.sum_groups(models.round_loss_drops(self.source), canaries)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SumProducts(RoundProducts):
     """Inner product of what the summing party gets in each round, less the honest clients' known sum, with the canary's
     direction, over the clip norm. Of a canary example: the cosine with its gradient.
@@ -47,7 +43,6 @@ class SumProducts(RoundProducts):
     source = "sums"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProducts(RoundProducts):
     """Inner product of the noisy sum behind each released model, less the honest clients' known sum, with the canary's
     direction, over the clip norm. Of a canary example: the cosine with its gradient.
@@ -57,7 +52,6 @@ class ModelProducts(RoundProducts):
     source = "models"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProducts(RoundProducts):
     """Inner product of what arrives from a canary's slot in each round with its direction, over the clip norm; 0 in rounds
     that it does not take part in. Of a canary example: the cosine with its gradient.
@@ -67,7 +61,6 @@ class UpdateProducts(RoundProducts):
     source = "updates"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLossDrops(LossDrops):
     """The loss under the model that clients were sent, minus that after the round's new model; 0 in rounds without one."""
 
@@ -75,7 +68,6 @@ class RoundLossDrops(LossDrops):
     source = "models"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLossDrops(LossDrops):
     """The loss under the model that clients were sent, minus that after its client's update; 0 in rounds without one."""
 
@@ -83,7 +75,6 @@ class UpdateLossDrops(LossDrops):
     source = "updates"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CountProducts(RoundProducts):
     """What the steps of an adaptive clip norm say of the one canary client of a federation in each round: 1 if it takes part,
     plus the noise on the count of updates that are not clipped.
@@ -93,7 +84,6 @@ class CountProducts(RoundProducts):
     view = "counts"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DigitProducts(RoundProducts):
     """Inner product of the lowest digits of each released model with the canary's direction: of those beyond the decimal or
     binary place at which they look least like noise. A server may hide there what its noise covers elsewhere.
@@ -103,7 +93,6 @@ class DigitProducts(RoundProducts):
     view = "digits"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLengths(RoundProducts):
     """The squared length of the noisy sum behind each released model, less the honest clients' known sum, over the clip norm
     squared, with the one canary client of each federation: whatever direction its update is turned to. The part along the

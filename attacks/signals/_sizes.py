@@ -1,6 +1,9 @@
 """How many numbers of a canary the usual signals are."""
 
+from dataclasses import dataclass
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnePerCanary:
     """A signal of one number per canary and model."""
 
@@ -8,6 +11,7 @@ class OnePerCanary:
         return 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnePerStep:
     """A signal of one number per canary, model and step."""
 

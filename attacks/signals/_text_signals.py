@@ -99,7 +99,6 @@ class TokenMoments:
         return None if records is None else models.token_moments(records.inputs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InitialLosses(OnePerCanary):
     """The mean loss of each text under the model before its first step, in nats."""
 
@@ -112,7 +111,6 @@ class InitialLosses(OnePerCanary):
         return None if records is None else texts.mean_losses(models.initial().outputs(records.inputs), records.labels)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Continuations(OnePerCanary):
     """Share of a secret's tokens, from its first on without a gap, that the model writes greedily after the text before it."""
 
@@ -166,7 +164,6 @@ class BeamContinuations(OnePerCanary):
         return np.asarray(shares.max(axis=-1), dtype=np.float32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedSizes(OnePerCanary):
     """Bytes of a text's tokens after zlib: of its bytes if tokens are bytes, else of its token numbers as 32 bits.
 

@@ -1,6 +1,7 @@
 """Signals of weights and steps on records and on gradient canaries."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from audit.core.models import OpenModels
 from audit.stats.scoring import signals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNorms(OnePerCanary):
     """The l2 norm of each record's loss gradient in all parameters."""
 
@@ -23,49 +23,39 @@ class GradientNorms(OnePerCanary):
         return None if canaries.records is None else models.gradient_norms(canaries.records)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HiddenRepresentations:
+class Inside(OnePerCanary):
+    """What `representations` says of each record under the signal's key."""
+
+    key: ClassVar[str]
+    source = "weights"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, ...)`; None if canaries are gradients, or if no linear layer gives the outputs."""
+        inside = None if canaries.records is None else models.representations(canaries.records)
+        return None if inside is None else np.asarray(getattr(inside, self.key))
+
+
+class HiddenRepresentations(Inside):
     """Inputs of the last linear layer, or their image under one random map to 256 numbers if they are wider."""
 
     key = "hidden"
-    source = "weights"
 
     def size(self, classes: int, steps: int) -> int:
         return 256
 
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m, d)`; None if canaries are gradients, or if no linear layer gives the outputs."""
-        inside = None if canaries.records is None else models.representations(canaries.records)
-        return None if inside is None else inside.hidden
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassDistances(OnePerCanary):
+class ClassDistances(Inside):
     """The distance of each hidden representation to the mean of the other records of the class."""
 
     key = "class_distances"
-    source = "weights"
-
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None if canaries are gradients, or if no linear layer gives the outputs."""
-        inside = None if canaries.records is None else models.representations(canaries.records)
-        return None if inside is None else inside.class_distances
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastGradientNorms(OnePerCanary):
+class LastGradientNorms(Inside):
     """The l2 norm of each record's loss gradient in the last linear layer, if one gives the outputs."""
 
     key = "last_gradient_norms"
-    source = "weights"
-
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None if canaries are gradients, or if no linear layer gives the outputs."""
-        inside = None if canaries.records is None else models.representations(canaries.records)
-        return None if inside is None else inside.last_gradient_norms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StepProducts(OnePerStep):
     """The inner product of each step's noisy residual sum with the canary's unit gradient, divided by the clip norm."""
 
@@ -77,7 +67,6 @@ class StepProducts(OnePerStep):
         return models.step_products() if canaries.are_gradients else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightProducts(OnePerCanary):
     """The inner product of first minus last weights with the canary's unit gradient."""
 

@@ -87,9 +87,9 @@ def _cell(row: AttackFigure) -> str:
 
 
 def _draw(comparison: AttackComparison, path: Path) -> None:
-    from reports.figures import attacks
+    from reports.figures import commands
 
     try:
-        write_whole(path, attacks.draw(comparison.rows)[path.suffix[1:]], mode=0o666)
+        write_whole(path, commands.draw_comparison(comparison.rows)[path.suffix[1:]], mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror}; choose another --plot") from error

@@ -48,10 +48,10 @@ def frontier(
         )
     table = result.to_pandas()
     if output is not None:
-        from reports.figures.frontier import write
+        from reports.figures.commands import write_frontier
 
         write_whole(output / "frontier.csv", table.to_csv(index=False).encode())
-        write_whole(output / "frontier.svg", write(result))
+        write_whole(output / "frontier.svg", write_frontier(result))
     rows, code = json.loads(table.to_json(orient="records", double_precision=15)), summary.code(result.report)
     values = {"rows": rows, "tuning": result.tuning, "metric": result.metric, "exit_code": code}
     print_result(as_json, values, *str(result).splitlines())

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def draw(rows: Sequence[PowerRow], path: Path) -> None:
     """The rows as a drawing in a file, SVG or PNG by its name; `OutputError` if it cannot be written."""
-    from reports.figures import plan
+    from reports.figures import commands
 
     try:
-        write_whole(path, plan.draw(rows)[path.suffix[1:]], mode=0o666)
+        write_whole(path, commands.draw_power(rows)[path.suffix[1:]], mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror}; choose another place") from error
 

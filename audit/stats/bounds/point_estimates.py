@@ -99,7 +99,7 @@ def gaussian_epsilon(members: Array, nonmembers: Array, delta: float) -> float |
     References:
         Andrew et al. 2023, arXiv 2302.03098, algorithm 3, with fitted nonmembers in place of the law of a random direction.
 
-    >>> round(epsilon(np.array([1.0, 3.0] * 50), np.array([0.0, 2.0] * 50), 1e-5), 2)
+    >>> round(gaussian_epsilon(np.array([1.0, 3.0] * 50), np.array([0.0, 2.0] * 50), 1e-5), 2)
     4.35
     """
     if min(len(members), len(nonmembers)) < FEWEST or not np.isfinite(np.concatenate([members, nonmembers])).all():
