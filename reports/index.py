@@ -49,7 +49,6 @@ def document(entries: Sequence[IndexRow], unreadable: Mapping[str, str], languag
 
 
 def _rows(entry: IndexRow) -> Iterator[list[str]]:
-    """A row for each training of an audit."""
     report = translated(entry.report)
     release = report.engagement.release_context if report.engagement else ""
     for mechanism in headline.by_gravity(report):
@@ -92,7 +91,6 @@ def _bound(bound: ReportedBound) -> str:
 
 
 def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
-    """A drawing for each training that several audits of the same title speak of."""
     courses: dict[tuple[str, str], list[Point]] = {}
     for entry in by_time:
         report = translated(entry.report)

@@ -156,7 +156,6 @@ class Contest:
         return bool(len(np.unique(np.asarray(values[0], np.float64).round(_DIGITS))) < _DISTINCT * values.shape[1])
 
     def _digest(self) -> bytes:
-        """Of all that decides the winner."""
         digest = hashlib.sha256()
         arrays = {"coins": self.views.included, "labels": self.labels, "targets": self.targets, **self.views.signals}
         for name, array in arrays.items():
@@ -213,7 +212,6 @@ def _lead_formula(tails: Mapping[str, Array], areas: Mapping[str, Array]) -> tup
 
 
 def _areas(rows: list[Array], coins: list[Array]) -> Array:
-    """AUC on each target."""
     return np.array([roc.auc(values[mask], values[~mask]) for values, mask in zip(rows, coins, strict=True)])
 
 

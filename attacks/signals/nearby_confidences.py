@@ -61,7 +61,6 @@ def _near(records: Records) -> tuple[Array, Array, Array]:
 
 
 def _digest(records: Records) -> bytes:
-    """Of inputs and labels."""
     digest = hashlib.sha256(f"{records.inputs.shape} {records.labels.dtype}".encode())
     for part in parts(len(records), int(np.prod(records.inputs.shape[1:]))):
         values = np.ascontiguousarray(records.inputs[part])

@@ -177,11 +177,9 @@ class _Gradients:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Return all numbers that decide what is planted."""
         return (getattr(self, self.values),)
 
     def take(self, rows: Array) -> Self:
-        """Return the canaries at `rows`, in that order."""
         numbers: dict[str, Any] = {self.values: self.arrays[0][rows]}
         return replace(self, **numbers)
 

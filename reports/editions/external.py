@@ -328,7 +328,6 @@ def _control(controls: Sequence[NegativeControl]) -> NegativeControl | None:
 
 
 def _guesses(attacks: Sequence[AttackResult], facts: FigureCount) -> GuessResult | None:
-    """Return how often the best attack named a secret, in coarse steps."""
     rows = [attack.guesses for attack in attacks if attack.guesses is not None]
     if not rows:
         return None

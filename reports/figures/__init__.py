@@ -80,7 +80,6 @@ def ledger(report: AuditReport) -> Figure:
 
 
 def _figure(report: AuditReport, kind: str, training: str | None = None, game: str | None = None) -> Figure:
-    """The first figure of a kind that speaks of this training and game."""
     from reports.figures._plots import draw_figure, file_name
     from reports.formats.figures import planned
     from reports.words.translation import translated
@@ -101,5 +100,4 @@ def _figure(report: AuditReport, kind: str, training: str | None = None, game: s
 
 
 def _fits(pair: tuple[str, str], training: str | None, game: str | None) -> bool:
-    """True if a training and a game (or "" for the training as a whole) are those asked for."""
     return training in (None, pair[0]) and (game is None or game == pair[1])

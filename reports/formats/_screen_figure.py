@@ -192,7 +192,6 @@ def _merge_paths(items: Iterable[Tree.Element]) -> Iterator[Tree.Element]:
 
 
 def _parts(path: str) -> list[Part]:
-    """Return the commands of a path with their points."""
     parts = []
     for command, values in COMMANDS.findall(path):
         numbers = [_steps(value) for value in values.split()]

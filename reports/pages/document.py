@@ -106,7 +106,6 @@ def summary(report: AuditReport) -> Section:
 
 
 def _gravest_only(report: AuditReport) -> tuple[Block, ...]:
-    """Say which trainings and games have pages of their own; nothing if all have."""
     trainings = answer.paged_trainings(report)
     games, all_games = (sum(len(training.games) for training in part) for part in (trainings, report.mechanisms))
     if (len(trainings), games) == (len(report.mechanisms), all_games):
@@ -116,7 +115,6 @@ def _gravest_only(report: AuditReport) -> tuple[Block, ...]:
 
 
 def _claim_sentence(report: AuditReport) -> str:
-    """For whom an epsilon is claimed, and how the claims fared."""
     names = [mechanism.name for mechanism in report.mechanisms if mechanism.claims]
     if not names:
         return say("page.no_was_claimed")
@@ -194,7 +192,6 @@ def _own_limits(report: AuditReport) -> dict[str, list[str]]:
 
 
 def _limit(check: Check) -> str:
-    """An assumption that does not be, as a limit."""
     return say("page.assumption", item=check.item, value=check.value, status=named.status_mark(check.status).text)
 
 

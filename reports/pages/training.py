@@ -97,7 +97,6 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
 
 
 def _reading(mechanism: MechanismResult) -> list[Block]:
-    """Return how outputs and y were read, beside how often answers are right on either side."""
     preflight = mechanism.preflight
     if preflight is None:
         return []
@@ -165,7 +164,6 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
 
 
 def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> list[Block]:
-    """The ROC, rates and scores of a game with canaries that are in or out."""
     images = figures.planned(report)
     curve = images[_plots.file_name("roc", mechanism.name, game.name)]
     drawing: Block = figure_block(curve)

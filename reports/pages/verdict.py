@@ -69,7 +69,6 @@ def word(item: Answer) -> str:
 
 
 def _views(further: tuple[Answer, ...]) -> str:
-    """Return the answers of many views in a clause each."""
     clauses = []
     for item in further:
         name = item.mechanism.name if item.mechanism.training else named.level(item.access)

@@ -53,7 +53,6 @@ def _rate_card(lead: Answer | None) -> Number:
 
 
 def _share_card(label: str, attack: AttackResult, figures: tuple[float, float, float, float], size: int) -> Number:
-    """A share of `size` records with its limits, beside what chance gives."""
     share, lower, upper, chance = figures
     limits = {"low": rate(lower, size, "down"), "high": rate(upper, size, "up"), "chance": rate(chance, size)}
     detail = say("unclaimed.interval_to_attack", attack=attack.scorer, **limits)

@@ -148,7 +148,6 @@ def game(rules: Game) -> str:
 
 
 def _describe_secret_game(rules: Game) -> str:
-    """The rules of a game in which values are guessed."""
     steps = rules.access == Access.ALL_STEPS
     return say(
         "game.one_secret" if rules.canaries == 1 else "game.secrets",
@@ -168,7 +167,6 @@ def _runs(rules: Game) -> str:
 
 
 def _own_models(references: int) -> str:
-    """Return what the attacker trained."""
     if references == 0:
         return ""
     return say("game.one_reference") if references == 1 else say("game.references", references=count(references))

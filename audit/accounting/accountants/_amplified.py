@@ -247,7 +247,6 @@ def _gamma(mean: float, shape: float) -> float:
 
 
 def _mean(gamma: float, shape: float) -> float:
-    """Expected number of runs of the law."""
     remainder = 1 - gamma
     if remainder == 0:
         return 1.0

@@ -110,7 +110,6 @@ def _interval(steps: Sequence[tuple[float, float]]) -> float:
 
 
 def _reach(noise: float, rate: float) -> float:
-    """About the largest loss of one step that counts."""
     exponent = 10 / noise + 1 / (2 * noise**2)
     return math.log(rate) + exponent if exponent > 700 else math.log1p(rate * math.expm1(exponent))
 

@@ -53,7 +53,6 @@ class _Probe:
         return CONVERSIONS[method.conversion](method.orders, curve.tolist(), delta or self.question.delta)[0]
 
     def by(self, method: Method, times: float = 1.0, delta: float | None = None) -> float:
-        """The same of every order, if the method names none."""
         if method.orders:
             return self.by_orders(method, times, delta)
         if self.rho is None:

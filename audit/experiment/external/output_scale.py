@@ -95,7 +95,6 @@ def _are_near(values: Array, sums: Array, total: float) -> bool:
 
 
 def _find_step(values: Array) -> float:
-    """Return the least difference between two values that differ; 0 if all are equal."""
     steps = np.diff(np.unique(values))
     return float(steps.min()) if len(steps) else 0.0
 

@@ -33,7 +33,6 @@ def find_side_signs(evidence: MemberEvidence) -> list[str]:
 
 
 def _name_huge(rows: Array) -> str:
-    """Return a remark on few values that are no measurements, as placeholders for missing ones."""
     if rows.dtype.kind != "f":
         return ""
     places = np.argwhere(np.abs(rows) > _HUGE)
@@ -139,7 +138,6 @@ def _find_own_scales(rows: Array, included: Array) -> str:
 
 
 def _have_one_mean(sides: list[Array], columns: Array) -> bool:
-    """Return whether means of these columns, at least two, are the same on both sides."""
     if columns.sum() < 2:
         return False
     first, second = (side[:, columns] for side in sides)

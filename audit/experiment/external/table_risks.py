@@ -241,7 +241,6 @@ def _refuse_shared(tables: TableTriple) -> None:
 
 
 def _closeness(tables: TableTriple, seed: Seed) -> Closeness:
-    """Distances to the closest record, of some synthetic records, to as many training as control records."""
     size = min(len(tables.training), len(tables.control))
     random = seed.numpy()
     synthetic = tables.synthetic[random.permutation(len(tables.synthetic))[:MOST_DISTANCES]]

@@ -119,7 +119,6 @@ def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str
 
 
 def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -> None:
-    """Raise `ObservationError` if fewer references remained finite than the attack needs."""
     reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
     if reference_count < references_needed:
         reason = phrase(

@@ -63,7 +63,6 @@ def _plain(value: Any) -> Any:
 
 
 def _summary(source: RunSource) -> Iterator[Difference]:
-    """Yield sections that follow from all trainings: coverage, gates, costs, notes and declarations."""
     report = source.report
     classes = reporting.attack_classes() if report.mechanisms else ()
     yield "coverage", report.coverage, reporting.coverage(report.mechanisms, classes)

@@ -176,7 +176,6 @@ def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, T
 
 
 def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
-    """Raise `ConfigError` for a loss that the trainer would leave aside."""
     package = plugins.FOLDERS["trainers"]
     takers = [name for name in plugins.names(package) if getattr(plugins.find(package, name), "takes_losses", False)]
     raise ConfigError(

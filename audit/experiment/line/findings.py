@@ -272,7 +272,6 @@ def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
 def _simulate(
     terms: BoundTerms, stated_claims: StatedClaims, budget: Budget, scores: Sequence[Scores]
 ) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
-    """Return how often the bounds of this game are wrong, and which leaks they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
         return (), ()

@@ -132,7 +132,6 @@ def differences(source: RunSource) -> Iterator[Difference]:
 
 
 def _coins(result: MechanismResult, game: GameResult, source: RunSource) -> Iterator[Difference]:
-    """Yield whether the memberships of a game are the coins that were stored, hashed, or drawn from the seed."""
     rows = [
         member for (training, name, _), (_, member) in source.tables.items() if (training, name) == (result.name, game.name)
     ]

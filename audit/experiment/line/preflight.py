@@ -166,7 +166,6 @@ def _exchange_labels(records: ReadRecords, figures: tuple[float | None, float | 
 
 
 def _ask_of_numbers(records: ReadRecords) -> str:
-    """Return what to ask of predictions that beat the mean of y, or are beside it."""
     if follow_ranks_alone(records):
         return (
             "predictions follow the order of y on the members but not its size: are y and outputs in one unit (logarithms, "

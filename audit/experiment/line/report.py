@@ -197,7 +197,6 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
 
 
 def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
-    """A remark if training ended at a proof, before all planned runs."""
     stopping = game.watched
     if stopping is None or stopping.proved is None:
         return []
@@ -220,7 +219,6 @@ def _weak(mechanism: str, game: GameResult) -> list[str]:
 
 
 def _family_above(result: MechanismResult) -> str | None:
-    """A remark if a bound inside a family that the claim does not assert is above the claim."""
     claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
