@@ -8,6 +8,8 @@ from audit.core.data import Array, Dataset
 from audit.stats.bounds import roc
 from audit.stats.scoring import signals, texts
 
+Figure = Callable[[Array, Array], float]
+
 
 def compute_utility(dataset: Dataset, outputs: Array, non_finite: Array) -> dict[str, Array]:
     """Return figures `(N,)` float64 by name, of outputs `(N, n, ...)` for test records; not a number of a model that diverged.
@@ -29,7 +31,7 @@ def compute_utility(dataset: Dataset, outputs: Array, non_finite: Array) -> dict
     return values
 
 
-def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Array], float]]:
+def _figures(dataset: Dataset, outputs: Array) -> dict[str, Figure]:
     """Return the figures of a data set for models that give `outputs` `(n, ...)`; none if these are no usual predictions."""
     labels = dataset.test.labels
     if dataset.test.are_texts:
@@ -39,10 +41,6 @@ def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Arr
     if labels.size != outputs.size:
         return {}
     return SEVERAL_LABELS if labels.dtype.kind == "b" else REGRESSION
-
-
-def _accuracy(labels: Array, logits: Array) -> float:
-    return float(np.mean(logits.argmax(-1) == labels))
 
 
 def _macro_f1(labels: Array, logits: Array) -> float:
@@ -65,18 +63,10 @@ def _auc(labels: Array, logits: Array) -> float:
     return float(np.mean(areas)) if areas else 0.5
 
 
-def _mse(labels: Array, logits: Array) -> float:
-    return float(np.mean((logits.reshape(labels.shape) - labels) ** 2))
-
-
 def _r2(labels: Array, logits: Array) -> float:
     from sklearn.metrics import r2_score
 
     return float(r2_score(labels, logits.reshape(labels.shape)))
-
-
-def _label_accuracy(labels: Array, logits: Array) -> float:
-    return float(np.mean((logits > 0) == labels))
 
 
 def _label_auc(labels: Array, logits: Array) -> float:
@@ -86,10 +76,6 @@ def _label_auc(labels: Array, logits: Array) -> float:
     return float(np.mean(areas)) if areas else 0.5
 
 
-def _label_loss(labels: Array, logits: Array) -> float:
-    return float(signals.binary_cross_entropy(logits, labels).mean())
-
-
 def _perplexity(labels: Array, log_probabilities: Array) -> float:
     """Exponential of the mean loss over all predicted tokens."""
     is_target = texts.supervised(labels)
@@ -97,13 +83,20 @@ def _perplexity(labels: Array, log_probabilities: Array) -> float:
 
 
 ACCURACY = "accuracy"
-CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {ACCURACY: _accuracy, "macro-F1": _macro_f1, "AUC": _auc}
-REGRESSION: dict[str, Callable[[Array, Array], float]] = {"MSE": _mse, "R2": _r2}
-SEVERAL_LABELS: dict[str, Callable[[Array, Array], float]] = {
-    "accuracy per label": _label_accuracy,
-    "AUC per label": _label_auc,
-    "loss": _label_loss,
+CLASSIFICATION: dict[str, Figure] = {
+    ACCURACY: lambda labels, logits: float(np.mean(logits.argmax(-1) == labels)),
+    "macro-F1": _macro_f1,
+    "AUC": _auc,
 }
-TEXTS: dict[str, Callable[[Array, Array], float]] = {"perplexity": _perplexity}
+REGRESSION: dict[str, Figure] = {
+    "MSE": lambda labels, logits: float(np.mean((logits.reshape(labels.shape) - labels) ** 2)),
+    "R2": _r2,
+}
+SEVERAL_LABELS: dict[str, Figure] = {
+    "accuracy per label": lambda labels, logits: float(np.mean((logits > 0) == labels)),
+    "AUC per label": _label_auc,
+    "loss": lambda labels, logits: float(signals.binary_cross_entropy(logits, labels).mean()),
+}
+TEXTS: dict[str, Figure] = {"perplexity": _perplexity}
 # names of all figures as reports list them; a stored job lists its own by the alphabet
 ORDER = (*CLASSIFICATION, *REGRESSION, *SEVERAL_LABELS, *TEXTS)
