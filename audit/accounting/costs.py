@@ -25,6 +25,7 @@ from audit.core.results import AuditReport
 MOST_ROWS = 1000
 _ORDER = re.compile(r"best order ([0-9.e+]+)")  # in the note of a Renyi accountant
 DELTAS = tuple(float(f"{delta:.3g}") for delta in np.geomspace(1e-10, 0.1, 19))
+REPORT_DELTAS = DELTAS[::2]
 _COURSE = tuple((place / 8) ** 2 for place in range(1, 9))  # of all steps: epsilon grows like their root
 Subjects = Sequence[tuple[str, Accountant]]
 
@@ -210,7 +211,7 @@ def _sheet(event: Event, adjacency: Adjacency, delta: float, trainings: tuple[st
         delta=delta,
         adjacency=adjacency,
         subjects=subjects,
-        deltas=DELTAS[::2],
+        deltas=REPORT_DELTAS,
         variants=variants,
         trainings=trainings,
     )

@@ -11,7 +11,7 @@ import pytest
 
 import reports.costs
 from audit.accounting import costs
-from audit.accounting.costs import CHANGES, DELTAS, with_costs
+from audit.accounting.costs import CHANGES, REPORT_DELTAS, with_costs
 from audit.accounting.subjects import bracket, named
 from audit.cli import report as commands
 from audit.core.adjacency import Adjacency
@@ -53,7 +53,7 @@ def test_equal_mechanisms_share_a_sheet_and_others_than_claimed_have_none() -> N
     assert sheet.trainings == ("training 0", "training 1") and sheet.delta == priced().delta
     assert (sheet.lower, sheet.upper) == bracket(CHEAP, sheet.delta, sheet.adjacency)[0]
     assert sheet.accountants[-1] == "reference" and len(sheet.claims) == len(sheet.accountants) > 2
-    assert sheet.deltas == DELTAS and len(sheet.curve) == len(DELTAS)
+    assert sheet.deltas == REPORT_DELTAS and len(sheet.curve) == len(REPORT_DELTAS)
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_tables_of_costs_name_changes_and_deltas_in_the_language_of_the_page() -
     (chinese, *_) = [table for table in _tables("zh") if table.columns[0].title == "改变"]
     assert chinese.rows[0][0] == "噪声\u00a0×0.8"
     (deltas,) = [table for table in _tables("en") if table.columns[0].title == "δ"]
-    assert [row[0] for row in deltas.rows] == [power(delta) for delta in DELTAS]
+    assert [row[0] for row in deltas.rows] == [power(delta) for delta in REPORT_DELTAS]
 
 
 def _tables(language: str) -> list[Table]:
