@@ -19,7 +19,7 @@ from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import AuditReport, Check, Coverage, MechanismResult
 from reports.answer import strongest_word
 from reports.editions.facts import AREAS, RATES, FigureCount
-from reports.formats._messages import find_message
+from reports.formats._older_words import find_message
 from reports.formats.json import to_json, without_messages
 from reports.strength import ALLOWED_WORDS
 

@@ -21,7 +21,7 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
 from audit.core.version import __version__
-from reports.formats import _messages, _schema
+from reports.formats import _messages, _older_words, _schema
 from reports.words.report_cache import once_per_report
 
 # Reads report.json of older schema versions: the plain objects as the current version writes them.
@@ -43,7 +43,7 @@ def upgrade(plain: dict[str, Any]) -> dict[str, Any]:
         return plain
     for result in _objects(plain.get("mechanisms")) if version == WITHOUT_TYPES else ():
         _type_bounds(result)
-    return {**plain, _messages.FIELD: _messages.gather_older(plain), "schema": SCHEMA}
+    return {**plain, _messages.FIELD: _older_words.messages(plain), "schema": SCHEMA}
 
 
 def _type_bounds(result: dict[str, Any]) -> None:
