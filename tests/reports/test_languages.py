@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pypdf
 import pytest
+from audit.core.secret_units import SecretScorer
 from fontTools.ttLib import TTFont
 
 import reports
@@ -25,7 +26,6 @@ from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import LIKE_SIDES, Preflight, TriedReading
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
-from audit.core.secret_units import SecretScorer
 from audit.experiment.external import canary_scores, dense_answers, external_models, inspected, model_answers
 from audit.experiment.external.input_readings import _readings, with_input_reading
 from audit.experiment.line import preflight, side_readings
