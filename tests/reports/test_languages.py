@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import pypdf
 import pytest
-from audit.core.secret_units import SecretScorer
 from fontTools.ttLib import TTFont
 
 import reports
@@ -22,16 +21,17 @@ from audit import plugins
 from audit.checks import blind
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.core.game_results import SecretScorer
 from audit.core.phrases import join_clauses, phrase
 from audit.core.preflight import LIKE_SIDES, Preflight, TriedReading
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
-from audit.experiment.external import canary_scores, dense_answers, external_models, inspected, model_answers
+from audit.experiment.external import canary_scores, external_models, inspected, model_answers, output_scale
 from audit.experiment.external.input_readings import _readings, with_input_reading
 from audit.experiment.line import preflight, side_readings
 from audit.mechanisms import federated
-from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
+from reports.formats import html, json, pdf
 from reports.formats._older_words import find_message
 from reports.pages import label
 from reports.pages.annex import annex
@@ -204,7 +204,7 @@ REMARKS = (
     model_answers._SEVERAL,
     model_answers._TOKENS,
     model_answers._MASKS,
-    phrase(dense_answers._EITHER_AXIS, axis="last axis"),
+    phrase(output_scale._EITHER_AXIS, axis="last axis"),
     external_models._CHANGING,
     external_models._COMPANIONS,
     inspected.DEPENDENT_NOTE,
@@ -315,7 +315,7 @@ def test_the_chinese_font_has_every_character_that_is_said() -> None:
     wanted = {character for text in (*language.sentences.values(), *language.recorded.values()) for character in text}
     wide = {character for character in wanted if character > "\u2e7f"}
     for weight in ("Regular", "Bold"):
-        with TTFont(_glyphs.FONTS / f"NotoSerifCJKsc-{weight}.otf") as font:
+        with TTFont(pdf.FONTS / f"NotoSerifCJKsc-{weight}.otf") as font:
             assert wide <= {chr(code) for code in font.getBestCmap()}
 
 

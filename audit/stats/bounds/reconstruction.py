@@ -55,10 +55,10 @@ def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> flo
 
     For adding or removing `1 - f(1/k)`; for replacing the s with `s = 1 - f((1 - s) / (k - 1))` of k-ary randomised response.
 
-    >>> from audit.stats.curves import tradeoff_curves
-    >>> round(success_allowed(tradeoff_curves.epsilon_delta(math.log(3), 0.0), 4, replace=True), 9)  # e^eps / (e^eps + k - 1)
+    >>> from audit.stats.curves import tradeoff
+    >>> round(success_allowed(tradeoff.epsilon_delta(math.log(3), 0.0), 4, replace=True), 9)  # e^eps / (e^eps + k - 1)
     0.5
-    >>> round(success_allowed(tradeoff_curves.gdp(1.0), 2, replace=False), 4)
+    >>> round(success_allowed(tradeoff.gdp(1.0), 2, replace=False), 4)
     0.8413
     """
     if not replace:
