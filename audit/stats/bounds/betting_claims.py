@@ -109,7 +109,7 @@ def supporting_lines(rate: Rate) -> Array:
 
     A concave curve is below both neighbouring chords carried on, so the corners where these meet outline it from above.
 
-    >>> supporting_lines(tradeoff_curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
+    >>> supporting_lines(tradeoff.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
     [2.718282, 0.001]
     """
     y = np.clip(rate(OUTLINE), 0.0, 1.0)
