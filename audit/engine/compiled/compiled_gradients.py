@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 COMPILE = ("off", "auto", "on")
 COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
-# operations of one model that repay compiling (one to three seconds) if some thirty models are trained
-_WORTH_COMPILING = 1e9
+# operations of one model that repay compiling (one to three seconds) if some fifteen models are trained
+_WORTH_COMPILING = 2e9
 # of the size of a sum, between compiled code and torch: a unit at its kink moves a sum of some records by less
 ROUNDING = 1e-2
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p

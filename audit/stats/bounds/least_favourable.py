@@ -7,7 +7,7 @@ of rank scores over the members has an exact null, simulated here (docs/theory/i
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,8 @@ class Simulations:
     """Draws of the least favourable pair, in normal coordinates (higher = more member-like).
 
     Attributes:
-        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them; each row rises.
-        nonmembers: `(B, n0)` standard normal; each row rises.
+        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them.
+        nonmembers: `(B, n0)` standard normal.
         costs: `(limits, B)`, of a draw that reaches the observed sum; the last limit is the test itself, the others are what
             coarser tests ask at the least.
         budgets: `(limits,)` what those draws may cost together where the sum refutes.
@@ -66,7 +66,7 @@ def simulate(
 ) -> Simulations:
     """Return the draws for one test, from a stream that the numbers of scores fix: no caller can draw again."""
     limits = limits_for(members + nonmembers, significance)
-    encoded, others, weights = _draws(encode, members, nonmembers, stream, limits[-1][0])
+    encoded, others, weights = _draws(encode, members, nonmembers, stream).make_rows(limits[-1][0])
     costs, budgets = costs_of(weights, limits)
     return Simulations(members=encoded, nonmembers=others, costs=costs, budgets=budgets)
 
@@ -87,27 +87,39 @@ def largest_kept(sums: Counts, costs: Counts, budgets: Counts) -> int:
     return int(sums[order][min(places)])
 
 
-@functools.lru_cache(maxsize=1)
-def _draws(
-    encode: Encoding, members: int, nonmembers: int, stream: int, rows: int
-) -> tuple[NDArray[Any], NDArray[np.float32], Array]:
-    """Encoded members and nonmembers with the weights of the draws, row by row: the first rows are those of a shorter block."""
-    generator, scores = _generator(members, nonmembers, stream), members + nonmembers
-    encoded = np.empty((rows, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
-    others, weights = np.empty((rows, nonmembers), dtype=np.float32), np.empty(rows)
-    step = max(1, TOGETHER // scores)
-    for start in range(0, rows, step):
-        draws = generator.standard_normal((min(step, rows - start), scores), dtype=np.float32)
-        weights[start : start + step] = move_apart(draws, members, start)
-        sides = draws[:, :members], draws[:, members:]
-        for side in sides:
-            side.sort(axis=1)
-        encoded[start : start + step], others[start : start + step] = encode(sides[0]), sides[1]
-    return encoded, others, weights
+class _Draws:
+    """Encoded members and nonmembers with the weights of the draws, made as they are needed."""
+
+    def __init__(self, encode: Encoding, members: int, nonmembers: int, stream: int) -> None:
+        self._generator = np.random.default_rng([members, nonmembers, stream])
+        self._encode, self._members, self._scores = encode, members, members + nonmembers
+        encoded = np.empty((0, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
+        self._arrays: tuple[NDArray[Any], NDArray[np.float32], Array] = (
+            encoded,
+            np.empty((0, nonmembers), dtype=np.float32),
+            np.empty(0),
+        )
+
+    def make_rows(self, rows: int) -> tuple[NDArray[Any], NDArray[np.float32], Array]:
+        """Return so many rows, the same whatever was asked before."""
+        length, step = len(self._arrays[2]), max(1, TOGETHER // self._scores)
+        if length < rows:
+            members, nonmembers, weights = arrays = tuple(
+                np.empty((rows, *part.shape[1:]), dtype=part.dtype) for part in self._arrays
+            )
+            for part, shorter in zip(arrays, self._arrays, strict=True):
+                part[:length] = shorter
+            for start in range(length, rows, step):
+                draws = self._generator.standard_normal((min(step, rows - start), self._scores), dtype=np.float32)
+                block = slice(start, start + len(draws))
+                weights[block] = move_apart(draws, self._members, start)
+                members[block], nonmembers[block] = self._encode(draws[:, : self._members]), draws[:, self._members :]
+            self._arrays = members, nonmembers, weights
+        members, nonmembers, weights = self._arrays
+        return members[:rows], nonmembers[:rows], weights[:rows]
 
 
-def _generator(members: int, nonmembers: int, stream: int) -> np.random.Generator:
-    return np.random.default_rng([members, nonmembers, stream])
+_draws = functools.lru_cache(maxsize=2)(_Draws)  # of the audit, and of its negative control
 
 
 def wins(ranking: Memberships) -> int:
@@ -159,37 +171,31 @@ def _digits(scores: Counts, members: int) -> tuple[NDArray[np.float32], Array]:
     return ((scores[:, None] >> shifts) & ((1 << width) - 1)).astype(np.float32), np.ldexp(1.0, shifts)
 
 
-def _lifted_sums(
-    member_rows: Positions,
-    nonmember_rows: Positions,
-    digits: tuple[NDArray[np.float32], Array],
-    kind: Literal["quicksort", "stable"] = "quicksort",
-) -> Counts:
+def _lifted_sums(member_rows: Positions, nonmember_rows: Positions, digits: tuple[NDArray[np.float32], Array]) -> Counts:
     """`(B,)` sums as of `simulated_sums`, of scores by `_digits`.
 
     The last bit of each position marks a member, so that one sort of all positions ranks the members.
-
-    Args:
-        kind: of sort; "stable" merges rows that rise on either side in a quarter to a half of the time.
     """
     members, (by_digit, weights) = member_rows.shape[1], digits
     positions = np.concatenate([member_rows, nonmember_rows], axis=1, dtype=np.float32)
     bits = positions.view(np.int32)
     bits[:, :members] |= 1
     bits[:, members:] &= ~1
-    positions.sort(axis=1, kind=kind)
+    positions.sort(axis=1)  # by vectors: faster than merging sides that were sorted before
     bits &= 1
     bits *= np.float32(1).view(np.int32)  # 1.0 where a member is, without a copy
     return np.asarray(((positions @ by_digit).astype(np.float64) @ weights).astype(np.int64))
 
 
-def _shifted_sums(draws: Simulations, shift: Shift, parameter: float, scores: Counts) -> Counts:
+def _shifted_sums(
+    members: NDArray[Any], nonmembers: NDArray[np.float32], shift: Shift, parameter: float, scores: Counts
+) -> Counts:
     """`(B,)` sums at a parameter, of encoded draws, some rows at a time."""
-    place, digits = shift.lifted(parameter), _digits(scores, draws.members.shape[1])
-    step, sums = max(1, TOGETHER // len(scores)), np.empty(len(draws.members), dtype=np.int64)
+    place, digits = shift.lifted(parameter), _digits(scores, members.shape[1])
+    step, sums = max(1, TOGETHER // len(scores)), np.empty(len(members), dtype=np.int64)
     for start in range(0, len(sums), step):
         rows = slice(start, start + step)
-        sums[rows] = _lifted_sums(place(draws.members[rows]), draws.nonmembers[rows], digits, "stable")
+        sums[rows] = _lifted_sums(place(members[rows]), nonmembers[rows], digits)
     return sums
 
 
@@ -247,45 +253,41 @@ class PointTest:
     """The test of `rank_bound` at one parameter, for all samples of these sizes; draws are made as they are needed.
 
     Guarantee: as `rank_bound`.
-
-    Guarantee: as `rank_bound`.
     """
 
     def __init__(
         self, shift: Shift, parameter: float, scores: Counts, *, members: int, significance: float, stream: int = 0
     ) -> None:
         self._limits = limits_for(len(scores), significance)
-        self._generator = _generator(members, len(scores) - members, stream)
-        self._at = shift, parameter, scores, members
-        self._sums, self._weights = np.empty(0, dtype=np.int64), np.empty(0)
+        self._at = shift, parameter, scores
+        self._draws = shift.encode, members, len(scores) - members, stream
+        self._sums, self._costs = np.empty(0, dtype=np.int64), costs_of(np.empty(0), self._limits)
 
     def refutes(self, statistic: int) -> bool:
         """True if the members' sum of rank scores refutes the parameter."""
         rows = self._limits[-1][0]
         while True:
-            costs, budgets = costs_of(self._weights, self._limits)
+            costs, budgets = self._costs
             if (costs[:, self._sums >= statistic].sum(axis=1) > budgets).any():
                 return False
             if len(self._sums) == rows:
                 return True
-            self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
+            weights = self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
+            self._costs = costs_of(weights, self._limits)
 
     def critical_sum(self, significance: float | None = None) -> int:
         """Return the largest sum that does not refute, by all draws; at a larger significance if one is given."""
-        self._draw(self._limits[-1][0])
+        weights = self._draw(self._limits[-1][0])
         limits = self._limits if significance is None else limits_for(len(self._at[2]), significance)
         rows = limits[-1][0]
-        return largest_kept(self._sums[:rows], *costs_of(self._weights[:rows], limits))
+        return largest_kept(self._sums[:rows], *costs_of(weights[:rows], limits))
 
-    def _draw(self, rows: int) -> None:
-        """Go on to so many draws."""
-        (shift, parameter, scores, members), sums, weights = self._at, [self._sums], [self._weights]
-        step, place, digits = max(1, TOGETHER // len(scores)), shift.lifted(parameter), _digits(scores, members)
-        for start in range(len(self._sums), rows, step):
-            draws = self._generator.standard_normal((min(step, rows - start), len(scores)), dtype=np.float32)
-            weights.append(move_apart(draws, members, start))
-            sums.append(_lifted_sums(place(shift.encode(draws[:, :members])), draws[:, members:], digits))
-        self._sums, self._weights = np.concatenate(sums), np.concatenate(weights)
+    def _draw(self, rows: int) -> Array:
+        """Go on to so many draws; their weights."""
+        members, nonmembers, weights = _draws(*self._draws).make_rows(rows)
+        new = slice(len(self._sums), None)
+        self._sums = np.append(self._sums, _shifted_sums(members[new], nonmembers[new], *self._at))
+        return weights
 
 
 class _PruningTest:
@@ -298,7 +300,7 @@ class _PruningTest:
     def rejects(self, parameter: float) -> bool:
         """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
         draws = self.draws
-        reaches = _shifted_sums(draws, self.shift, parameter, self.scores) >= self.statistic
+        reaches = _shifted_sums(draws.members, draws.nonmembers, self.shift, parameter, self.scores) >= self.statistic
         budget_use = self.budget_use + draws.costs[:, reaches].sum(axis=1)
         refutes_claim = bool((budget_use <= draws.budgets).all())
         keep = ~reaches if refutes_claim else reaches
