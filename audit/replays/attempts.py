@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, compare
-from audit.replays.recording import Recording
+from audit.replays.recording import Recording, Schedule
 from audit.replays.run import Program, ProgramRun
+from audit.replays.unvisited import PathTree
 
 
 class Attempt(NamedTuple):
@@ -39,6 +40,10 @@ class Attempt(NamedTuple):
 def replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Attempt:
     """Hand the releases of a recorded run of the first data set back on the second."""
     earlier = first.recording
-    terms: dict[str, Any] = {name: getattr(earlier, name) for name in ("chosen", "spread", "tail", "lean")}
+    terms: dict[str, Any] = {name: getattr(earlier, name) for name in ("chosen", "spread", "tail", "lean", "turns")}
     second = program.run(sides[1], Recording(seed=earlier.seed, schedule=earlier.schedule, frozen=earlier, **terms))
+    for recording, data in zip((earlier, second.recording), sides, strict=True):
+        program.branches.visit(recording, data)
+    if earlier.schedule is Schedule.LATE and not earlier.turns:
+        program.paths.setdefault(id(sides[0]), PathTree()).add(earlier)
     return Attempt((first, second), compare(first, second), sides)

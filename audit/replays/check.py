@@ -20,6 +20,7 @@ from audit.replays.run import Program
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
 _LARGEST = 500.0  # epsilon with an exponential
+_LAW = "law of all decisions"
 _HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
 
 
@@ -45,6 +46,7 @@ class PairResult:
         reason: what was seen, with the line.
         method: how a refutation was decided.
         releases: how often something was released.
+        not_visited: at most the probability of combinations of outcomes, of decisions by noise, that no run on the data had.
     """
 
     name: str
@@ -56,11 +58,15 @@ class PairResult:
     reason: str
     method: str = ""
     releases: int = 0
+    not_visited: float = 1.0
 
 
 def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str = "") -> PairResult:
     """Replay a program on one pair: with noise kept to the end; if that proves nothing, released at the first sum."""
+    program.forget_pair()
     result = _check_pair(program, pair, claim, name)
+    if result.method != _LAW and (paths := program.paths.get(id(pair[0]))) is not None:
+        result = replace(result, not_visited=paths.mass)
     if result.verdict is not ReplayVerdict.PROVED or not (sources := program.find_hidden_sources(pair[0])):
         return result
     reason = (
@@ -187,11 +193,12 @@ def _by_law(program: Program, pair: tuple[Any, Any], attempt: Attempt, claim: Re
         claimed = claim.epsilon
     reason = f"what is returned costs {'mu' if claim.mu is not None else 'epsilon'} {loss:.4g}; claimed {claim}"
     if loss <= claimed * (1 + 1e-6) + 1e-9:
-        return replace(_result(name, pair, attempt, claim, ReplayVerdict.PROVED), loss=loss, exact=claim.mu is None)
+        result = _result(name, pair, attempt, claim, ReplayVerdict.PROVED)
+        return replace(result, loss=loss, exact=claim.mu is None, method=_LAW, not_visited=0.0)
     verdict = ReplayVerdict.BOUND
     if is_sure and loss > claimed * (1 + 1e-5) + 1e-7:
         if program.is_followed(pair[0]):
-            accusation = Accusation(reason=reason, loss=loss, method="law of all decisions")
+            accusation = Accusation(reason=reason, loss=loss, method=_LAW)
             return _refutation(name, pair, attempt, claim, accusation)
         verdict = ReplayVerdict.NOT_FOLLOWED
     return replace(_result(name, pair, attempt, claim, verdict), loss=loss, exact=False, reason=reason)

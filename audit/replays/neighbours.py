@@ -7,7 +7,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -227,6 +227,11 @@ class PairPool:
             size = int(stream.choice(self.sizes))
             kinds = stream.integers(count, size=stream.choice([1, 2, count]))  # data sets of one or two records, repeated
             places = [int(i) for i in stream.choice(kinds, size)] if size else []
+        elif best.places and stream.random() < 0.5:  # one or two records that both hold are others
+            places = list(best.places)
+            for place in stream.integers(len(places), size=stream.choice([1, 2])):
+                places[place] = int(stream.choice([*places, int(stream.integers(count))]))
+            return replace(best, places=tuple(places))
         else:
             places = [place for place in best.places if stream.random() > 0.1]
             record = best.record if stream.random() < 0.8 else record

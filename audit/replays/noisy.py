@@ -135,7 +135,7 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return str(self.release()) if self.ndim else str(float(self))
 
     def __reduce__(self) -> Any:
-        return (np.asarray, (self.release(),)) if self.ndim else (np.float64, (float(self),))
+        return self.release().__reduce__() if self.ndim else np.float64(float(self)).__reduce__()
 
     def __copy__(self) -> NoisyArray:
         return NoisyArray(self.recording, self.value.copy(), self.index, self.weight, pure=self.pure)

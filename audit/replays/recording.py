@@ -109,6 +109,7 @@ class Recording:
         outcomes: Sequence[int] | None = None,
         coins_for_events: bool = False,
         lean: int | None = None,
+        turns: dict[Any, int] | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
@@ -132,6 +133,10 @@ class Recording:
             lean,
             0,
         )  # option of the first choices; 0 and -1 send the first draws to one end or the other
+        # tests of the code that are to come out otherwise, and how often at most; those that did, their outcomes and arguments
+        self.turns, self.turn_log = turns or {}, list[Any]()
+        self.parts = dict[Any, list[Any]]()
+        self.tests, self.computations, self.test_count, self.note_place = set[tuple[Any, bool]](), set[Any](), 0, 0
         self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
         self.at_return = False

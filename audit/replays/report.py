@@ -88,6 +88,11 @@ class ReplayReport:
         """0 proved for all pairs, 1 refuted, 3 not decided."""
         return _CODES.get(self.verdict, 3)
 
+    @property
+    def not_visited(self) -> float:
+        """At most the probability of combinations of outcomes, of decisions by noise, that no run had, on the worst pair."""
+        return max(result.not_visited for result in self.results)
+
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row per pair, of plain values."""
         return [
@@ -99,6 +104,7 @@ class ReplayReport:
                 "releases": result.releases,
                 "reason": result.reason,
                 "method": result.method,
+                "not_visited": result.not_visited,
             }
             for result in self.results
         ]
@@ -122,6 +128,7 @@ class ReplayReport:
             },
             "loss": _plain(self.worst.loss),
             "reason": self.worst.reason,
+            "not_visited": self.not_visited,
             "line": self.line,
             "pairs": [{key: _plain(value) for key, value in row.items()} for row in self.to_rows()],
             "seconds": self.seconds,
@@ -140,6 +147,9 @@ class ReplayReport:
             lines.append(f"  reason   {worst.reason}")
         if self.exit_code and self.line not in worst.reason:
             lines.append(f"  program  at {self.line}")
+        if not self.exit_code and self.not_visited > self.claim.delta:
+            chance = f"probability at most {self.not_visited:.3g}"
+            lines.append(f"  paths    combinations of outcomes that no run had: {chance}")
         if worst.method:
             lines.append(f"  decided  by {worst.method}")
         if self.exit_code == 3:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import foreign_calls, imports, operations, surviving
+from audit.replays.branches import Branches
 from audit.replays.recording import Recording, Schedule, is_library
 from audit.replays.sources import Sources
 from audit.replays.surroundings import Surroundings
@@ -48,7 +49,7 @@ class ProgramRun:
 class Program:
     """A function `(data, rng)` or `(data)` with the places at which it draws and keeps state."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, notes_tests: bool = False) -> None:
         self.function = function
         with LOCK:
             self.sources = Sources(function)
@@ -59,6 +60,9 @@ class Program:
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
+        self.branches = Branches(self.surroundings.functions if notes_tests else [])
+        self.paths = dict[int, Any]()  # of runs that were replayed, by data set (`audit.replays.unvisited`)
+        self.turns = dict[Any, int]()  # tests of the code that come out otherwise in each run
         self.takes_generator = _takes_generator(function)
         self._calls: set[str] | None = None
 
@@ -87,6 +91,11 @@ class Program:
             finally:
                 imports.put_back(modules, self.sources.places)
 
+    def forget_pair(self) -> None:
+        """Forget what was noted by data sets that may be gone."""
+        self.paths.clear()
+        self.branches.arguments.clear()
+
     @property
     def is_slow(self) -> bool:
         """True if few runs have to do."""
@@ -101,6 +110,7 @@ class Program:
 
     def _run(self, data: Any, recording: Recording, modules: set[str]) -> ProgramRun:
         start = time.process_time()
+        recording.turns = self.turns | recording.turns
         data = copy.deepcopy(data)
         error, result, context, refusal = None, None, contextvars.copy_context(), None
         variables = dict(context)
@@ -108,7 +118,7 @@ class Program:
         follow = self.sources.follow(recording), _follow_torch(recording), warnings.catch_warnings(), np.errstate(all="ignore")
         with follow[0] as generator, follow[1], follow[2], follow[3], self.surroundings.scope():
             warnings.simplefilter("ignore")
-            with surviving.watch() as table:
+            with surviving.watch() as table, self.branches.scope():
                 try:
                     result = context.run(self.function, *((data, generator) if self.takes_generator else (data,)))
                     result = context.run(list, result) if inspect.isgenerator(result) else result

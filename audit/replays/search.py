@@ -10,14 +10,18 @@ import numpy as np
 
 from audit import plugins
 from audit.core.errors import ConfigError
+from audit.replays.attempts import replay
 from audit.replays.check import SEEDS, PairResult, ReplayVerdict, check_pair, try_all_outcomes
 from audit.replays.claims import ReplayClaim
 from audit.replays.neighbours import NamedPair, PairPool, shrink
-from audit.replays.recording import Schedule
+from audit.replays.recording import Recording, Schedule
 from audit.replays.run import Program
+from audit.replays.turned_tests import passing_schedule, try_turned_tests
 
 _SHRINKING_SECONDS = 10.0
 _RANDOM_SECONDS = 2.0  # of the processor; ten times as long by the clock
+_TURNED_SECONDS = 5.0  # for tests of the code that had one outcome on all paths
+_ONE_PATH = 8  # one in so many random pairs is tried on all paths, others only if they cost more than any before
 _OUTCOME_SECONDS = 5.0  # for outcomes of decisions that no path took
 Decide = Callable[[Program, tuple[Any, Any], ReplayClaim], str | None]
 
@@ -41,7 +45,7 @@ def search(
     """
     if not callable(function):
         raise ConfigError(f"function: the program is a {type(function).__name__}; expected a function (data, rng) -> output")
-    program = Program(function)
+    program = Program(function, notes_tests=True)
     results: list[PairResult] = []
     for i, (name, data, neighbour) in enumerate(pairs):
         results.append(check_pair(program, (data, neighbour), claim, name))
@@ -60,6 +64,7 @@ def search(
             return results
     if all(result.verdict is ReplayVerdict.PROVED for result in results):
         rest = try_all_outcomes(program, results, claim, _OUTCOME_SECONDS)
+        rest = try_turned_tests(program, results, claim, _TURNED_SECONDS) if rest is None else rest
         results += [] if rest is None else [rest]
     open_pairs = [result for result in results if result.verdict is not ReplayVerdict.PROVED and _may_break(result, claim)]
     if open_pairs and decide is not None:
@@ -106,10 +111,18 @@ def _try_random(program: Program, pool: PairPool, results: Sequence[PairResult],
     before = max((result.loss for result in results), default=0.0)
     worst: PairResult | None = None
     best, largest, stream = None, -1.0, np.random.default_rng(0)
+    schedule, steepest, count = passing_schedule(program, results[0], claim) if results else None, -1.0, 0
     end, latest = time.process_time() + _RANDOM_SECONDS, time.perf_counter() + 10 * _RANDOM_SECONDS
     while time.process_time() < end and time.perf_counter() < latest:
-        drawn = pool.draw(stream, best)
-        attempt = check_pair(program, pool.build(drawn), claim, "a random pair")
+        drawn, count = pool.draw(stream, best), count + 1
+        pair = pool.build(drawn)
+        if schedule is not None and count % _ONE_PATH:  # many pairs on one path, a few on all
+            path = replay(program, pair, program.run(pair[0], Recording(seed=SEEDS[0], schedule=schedule)))
+            if path.comparison.is_clean:
+                if path.size(claim) <= steepest:
+                    continue
+                steepest = path.size(claim)
+        attempt = check_pair(program, pair, claim, "a random pair")
         if attempt.verdict is not ReplayVerdict.PROVED:
             return [attempt]
         if attempt.loss >= largest:

@@ -1,5 +1,6 @@
 """The names by which programs reach randomness, replaced while one runs."""
 
+import json
 import math
 import os
 import random
@@ -14,7 +15,7 @@ import numpy as np
 
 from audit.replays import recording as recordings
 from audit.replays.generators import GENERATORS, FollowedGenerator, FollowedRandom, FollowedRandomState
-from audit.replays.noisy import NoisyArray, holds_noise, lift
+from audit.replays.noisy import NoisyArray, holds_noise, lift, release_inside
 from audit.replays.seeds import NOTING
 from audit.replays.surviving import is_own
 
@@ -90,6 +91,13 @@ def _followed_rvs(rvs: Any) -> Any:
         return rvs(self, *args, **options)
 
     return function
+
+
+_iterencode = json.JSONEncoder.iterencode
+
+
+def _encode_released(self: Any, item: Any, *options: Any, **keywords: Any) -> Any:
+    return _iterencode(self, release_inside(item), *options, **keywords)
 
 
 def _unfollowed(plain: Any, name: str) -> Any:
@@ -180,10 +188,9 @@ class Sources:
         own += [getattr(function, "__globals__", {})]
         self.places += [(names, name, new) for names in own for name, new in (("float", _Float), ("int", _Int))]
         stats = sys.modules.get("scipy.stats._distn_infrastructure")
+        self.attributes: list[tuple[Any, str, Any]] = [(json.JSONEncoder, "iterencode", _encode_released)]
         if stats is not None:  # its distributions hold the global generator
-            self.attributes = [(stats.rv_generic, "rvs", _followed_rvs(stats.rv_generic.rvs))]
-        else:
-            self.attributes = []
+            self.attributes.append((stats.rv_generic, "rvs", _followed_rvs(stats.rv_generic.rvs)))
         self.places += [
             (vars(module), name, _unfollowed(vars(module)[name], f"{module.__name__}.{name}")) for module, name in _SYSTEM
         ]

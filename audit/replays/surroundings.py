@@ -24,6 +24,7 @@ class Surroundings:
     """Globals, modules and classes that the user's code names, closures, attributes and defaults of functions, its object.
 
     Attributes:
+        functions: of the user's code that the program can reach.
         constants: numbers and texts in the code of the program, at which its decisions may flip.
     """
 
@@ -58,6 +59,7 @@ class Surroundings:
         self.before = {label: (item, _copy(item, memo)) for label, item in items.items()}
         self._places = {(id(owner), name) for owner, name in self.owners.values()}
         self._spaces = list(reach.spaces.values())
+        self.functions = [space for space in self._spaces if isinstance(space, types.FunctionType)]
         self._names: list[dict[str, Any]] = []  # of each of these spaces, when the run began
 
     @contextlib.contextmanager
@@ -155,6 +157,7 @@ class _Reach:
             self.spaces[id(part)] = part
             for i, item in enumerate(part.__defaults__ or ()):
                 yield part, f"default {i} of {part.__name__}", item
+                self._functions += [item] if isinstance(item, types.FunctionType) else []
             for name, item in (part.__kwdefaults__ or {}).items():
                 yield part, f"default {name} of {part.__name__}", item
             for name, cell in zip(code.co_freevars, part.__closure__ or (), strict=True):

@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import os
+import pickle
 import random
 import sqlite3
 import subprocess
@@ -165,7 +166,23 @@ SELDOM: dict[str, Callable[[Any, Any], Any]] = {
     "count far below": _after_a_count,
 }
 
+
+def _noisy_counts(d: Any, rng: Any) -> Any:
+    return np.histogram(clip(d), 4, (0, 10))[0] + rng.laplace(0, 1, 4)
+
+
+def _write(write: Callable[..., None], item: Any, mode: str = "w") -> None:
+    with open("counts", mode) as file:
+        write(item, file)
+
+
 RIGHT: dict[str, Callable[[Any, Any], Any]] = {
+    "written as JSON": lambda d, rng: _write(json.dump, {"counts": _noisy_counts(d, rng).tolist()}),
+    "text of JSON": lambda d, rng: json.dumps(_noisy_counts(d, rng).tolist(), indent=1),
+    "written by pickle": lambda d, rng: _write(pickle.dump, _noisy_counts(d, rng), "wb"),
+    "pickled numbers": lambda d, rng: pickle.dumps(_noisy_counts(d, rng).tolist()),
+    "written by numpy": lambda d, rng: np.save("counts.npy", _noisy_counts(d, rng)),
+    "written as a table": lambda d, rng: pd.DataFrame({"count": _noisy_counts(d, rng)}).to_csv("counts.csv"),
     "copy of the generator": lambda d, rng: float(clip(d).sum() + copy.deepcopy(rng).laplace(0, 10)),
     "noise that is asked for its type": lambda d, rng: (
         (noise := float(rng.laplace(0, 10))) + _sum(d) * isinstance(noise, float)
