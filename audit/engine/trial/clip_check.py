@@ -24,8 +24,9 @@ _NO_CLIP = 1e30  # a norm that no gradient has: the arithmetic of clipping, with
 _FLOOR = 1e-2
 # rounding errors by which parameters are moved, to see if the derivative jumps there; the engine may differ by more than that
 _ROUNDINGS, _FARTHER = (0.0, *(1.0, 4.0, 16.0) * 5), 4.0
-# how far from a jump the two are compared instead, as a share of the parameters' size, and at how many points
-_AWAY, _NEIGHBOURS = 1e-3, 16
+# how far from a jump the two are compared instead, as a share of the parameters' size: that of the first point, and how much
+# farther the next one is, of so many
+_AWAY, _FURTHER, _NEIGHBOURS = 1e-5, 1.5, 16
 _LARGE = 2.0**30  # the square of a product of two such numbers is near the end of single precision
 
 
@@ -147,7 +148,7 @@ class Recomputation:
             for slot in engine.layout.slots:
                 values = slot.view(engine.flat)
                 shift = torch.randn(values.shape[1:], generator=stream).to(values)
-                values.add_(shift * _AWAY * max(float(values.square().mean().sqrt()), 0.1))
+                values.add_(shift * _AWAY * _FURTHER**neighbour * max(float(values.square().mean().sqrt()), 0.1))
             self._jumping.clear()
             again = still(engine, work)
             engine.flat.copy_(before)
