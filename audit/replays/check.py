@@ -256,7 +256,7 @@ def describe(comparison: ReplayComparison) -> str:
     if comparison.differences:
         return f"{comparison.differences[0]} differs although all releases are equal"
     if not comparison.seeds:
-        return "the seeds of generators differ"
+        return "seeds of generators, or values declared unchanged, differ"
     reason = comparison.loss.reasons[0] if comparison.loss is not None and comparison.loss.reasons else ""
     return f"the loss of the transcript is {comparison.loss}" + (f" ({reason})" if reason else "")
 

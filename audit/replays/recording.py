@@ -86,6 +86,9 @@ class ReleaseEntry:
     terms: tuple[Any, ...] = ()
 
 
+_make_generator = np.random.default_rng  # not the one that stands there while a program runs
+
+
 class Schedule(StrEnum):
     """When noisy numbers are released; each is a separate program, and its loss is an upper bound."""
 
@@ -124,10 +127,10 @@ class Recording:
             dict[int, set[int]](),
         )  # generators and copies, which of them drew
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
-        self.entropy = np.random.default_rng(seed)
+        self.entropy = _make_generator(seed)
         self.frozen, self.schedule, self.spread, self.tail = frozen, schedule or Schedule.LATE, spread, tail
         self.outcomes = None if outcomes is None else list(outcomes)  # handed in at comparisons and choices, as far as they go
-        self.coins_for_events = np.random.default_rng(seed) if coins_for_events else None
+        self.coins_for_events = _make_generator(seed) if coins_for_events else None
         self.chosen = chosen or {}  # values of some draws, by index
         self.lean, self._lean_count = (
             lean,

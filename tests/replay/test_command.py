@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,35 @@ def test_a_declared_release_costs_what_its_input_moves() -> None:
         lambda data, rng: mechanism(np.clip(np.nan_to_num(data), 0, 900).sum()), ARRAY, epsilon=1.0, sampling_seconds=0
     )
     assert raw.exit_code == 3 and "declared 10" in raw.worst.reason
+
+
+@pytest.mark.slow
+def test_what_a_declared_mechanism_draws_inside_is_its_own() -> None:
+    @audit.release(sensitivity=10.0, epsilon=1.0, input="total")
+    def rejection(scale: float, total: float) -> float:
+        while not (draw := secrets.randbelow(2**30)):
+            pass
+        return float(total + scale * np.log(draw / 2**30) * (1 if np.random.default_rng().random() < 0.5 else -1))
+
+    report = audit.replay(lambda data, rng: rejection(10.0, total=clip(data).sum()), ARRAY, epsilon=1.0, high=10.0)
+    assert report.exit_code == 0 and report.worst.loss == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0"),
+        ({"scale": -1.0}, "scale is -1"),
+        ({"epsilon": 1.0, "input": "total"}, "input is 'total'; expected the place or name of an argument: data"),
+        ({"epsilon": 1.0, "input": 1}, "input is 1"),
+        ({}, "give one of them"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_where_it_stands(terms: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        audit.release(sensitivity=1.0, **terms)(lambda data: data)
+    with pytest.raises(ConfigError, match="declared of a function"):
+        audit.release(sensitivity=1.0, scale=1.0)(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
