@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from audit.replays.claims import ReplayClaim
-from audit.replays.recording import CHOICE, EVENT, Array, Recording
-from audit.replays.run import Program
+from audit.replays.recording import CHOICE, EVENT, Array, Recording, Schedule
+from audit.replays.run import Program, ProgramRun
 from audit.stats import event_probability, unit_laws
 
 _MOST_RUNS, _FEW_RUNS, _LONGEST = 300, 40, 5  # of an enumeration of all decisions; of a few, and so many in a row
@@ -153,7 +153,20 @@ def _is_over(end: Deadline) -> bool:
 
 
 def _follow(program: Program, data: Any, outcomes: Sequence[int] | None, seed: int = 1) -> DecisionPath | None:
-    run = program.run(data, Recording(seed=seed, outcomes=outcomes))
+    """Return a path, None if it cannot be followed; pairs that share a data set share those of a slow program."""
+    key = id(data), None if outcomes is None else tuple(outcomes), seed
+    table: dict[Any, tuple[Any, DecisionPath | None]] = program.decision_paths
+    if key in table:
+        return table[key][1]
+    if outcomes is None and program.is_slow:
+        return _read_path(program.record(data, seed, Schedule.LATE))
+    path = _read_path(program.run(data, Recording(seed=seed, outcomes=outcomes)))
+    if program.is_slow:
+        table[key] = data, path  # the data are kept: so is their id
+    return path
+
+
+def _read_path(run: ProgramRun) -> DecisionPath | None:
     recording, draws = run.recording, set[int]()
     results: list[int] = []
     logs: list[Array] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +79,24 @@ def make_pairs(
     pairs += itertools.islice(_walk(records, adjacency, strangers), most - len(pairs))
     if not pairs:
         raise ConfigError("no neighbour that differs can be made of the data; give a list of pairs (data, neighbour)")
-    return pairs
+    return _share(pairs)
+
+
+def _share(pairs: list[NamedPair]) -> list[NamedPair]:
+    """Return each pair once, with equal data sets as one object: they share runs."""
+    table, once = dict[Any, Any](), dict[Any, NamedPair]()
+
+    def shared(data: Any) -> Any:
+        try:
+            key: Any = pickle.dumps(data)
+        except (pickle.PicklingError, TypeError, ValueError, AttributeError, RuntimeError):
+            key = id(data)  # then only identity tells; the pairs keep it
+        return table.setdefault(key, data)
+
+    for name, *sides in pairs:
+        first, second = map(shared, sides)
+        once.setdefault((id(first), id(second)), (name, first, second))
+    return list(once.values())
 
 
 def _walk(records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:

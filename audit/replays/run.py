@@ -58,6 +58,7 @@ class Program:
         self._settling_runs = _SETTLING_RUNS  # still to be made before the first that counts
         self.failures = 0  # pairs with a law of decisions that was not found
         self.spent = 0.0  # seconds of the processor on laws of decisions that were not found
+        self.decision_paths: dict[Any, Any] = {}  # with their data (`audit.replays.decisions`)
         self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
         self.branches = Branches(self.surroundings.functions if notes_tests else [])
