@@ -94,17 +94,17 @@ def _refuse_unknown(signature: inspect.Signature | None, input: int | str) -> No
 
 
 def _find_input(signature: inspect.Signature | None, input: int | str, args: Any, options: dict[str, Any]) -> Any:
-    """Return the argument that holds the data, however it was given."""
+    """Return the argument that holds the data, however it was arguments."""
     if isinstance(input, int) and input < len(args):
         return args[input]
-    given = dict(options)
+    arguments = dict(options)
     if signature is not None:
         bound = signature.bind(*args, **options)
         bound.apply_defaults()
-        given |= bound.arguments
-    names = list(given)
+        arguments |= bound.arguments
+    names = list(arguments)
     try:
-        return given[input if isinstance(input, str) else names[input]]
+        return arguments[input if isinstance(input, str) else names[input]]
     except (KeyError, IndexError):
         raise ConfigError(f"input is {input!r}, and the declared release was called without it") from None
 

@@ -84,7 +84,7 @@ def make_pairs(
 
 def _share(pairs: list[NamedPair]) -> list[NamedPair]:
     """Return each pair once, with equal data sets as one object: they share runs."""
-    table, once = dict[Any, Any](), dict[Any, NamedPair]()
+    table, unique_pairs = dict[Any, Any](), dict[Any, NamedPair]()
 
     def shared(data: Any) -> Any:
         try:
@@ -95,8 +95,8 @@ def _share(pairs: list[NamedPair]) -> list[NamedPair]:
 
     for name, *sides in pairs:
         first, second = map(shared, sides)
-        once.setdefault((id(first), id(second)), (name, first, second))
-    return list(once.values())
+        unique_pairs.setdefault((id(first), id(second)), (name, first, second))
+    return list(unique_pairs.values())
 
 
 def _walk(records: RecordList, adjacency: Adjacency, strangers: list[tuple[str, Any]]) -> Iterator[NamedPair]:
