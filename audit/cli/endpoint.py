@@ -47,7 +47,8 @@ def endpoint(
     from audit.cli import deliver
     from audit.cli.progress import bar
     from audit.endpoint import canary_files, scoring, text_attacks
-    from audit.endpoint.client import Client, ServerSettings
+    from audit.endpoint.client import Client
+    from audit.endpoint.server_settings import ServerSettings
     from audit.experiment.external.canary_scores import examine_canaries
     from audit.experiment.external.inspection import Settings
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.endpoint.canary_files import TextCanary
-from audit.endpoint.client import Client, ServerSettings
+from audit.endpoint.client import Client
+from audit.endpoint.server_settings import ServerSettings
 from tests.endpoint import tiny_llama
 
 COINS = np.random.default_rng(5).random(90) < 0.5

@@ -12,7 +12,8 @@ import pytest
 from audit.core.errors import ObservationError
 from audit.core.seeds import Seed
 from audit.endpoint import canary_files, canary_law, scoring
-from audit.endpoint.client import Client, ServerSettings
+from audit.endpoint.client import Client
+from audit.endpoint.server_settings import ServerSettings
 from tests.endpoint.stub import served
 
 CHAT = canary_files.Context(form="chat")

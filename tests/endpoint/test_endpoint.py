@@ -18,9 +18,10 @@ from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
 from audit.endpoint import canary_files, canary_law, scoring
 from audit.endpoint.canary_files import TextCanary
-from audit.endpoint.client import Client, ServerSettings
+from audit.endpoint.client import Client
 from audit.endpoint.probe import PLAIN, probe
 from audit.endpoint.sealed_scoring import Repeat, judge_repeats
+from audit.endpoint.server_settings import ServerSettings
 from audit.endpoint.token_scores import ask
 from audit.experiment.external.canary_scores import CoinKnowledge, examine_canaries
 from audit.experiment.external.inspection import Settings

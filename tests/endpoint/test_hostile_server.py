@@ -15,7 +15,8 @@ import pytest
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 from audit.endpoint import canary_law, probe, scoring
-from audit.endpoint.client import ROOM, Client, ServerSettings
+from audit.endpoint.client import ROOM, Client
+from audit.endpoint.server_settings import ServerSettings
 
 CANARIES = canary_law.digit_canaries(4, Seed(1))
 Talk = Callable[[socket.socket], None]

@@ -114,17 +114,11 @@ class InspectedCase:
 
 def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     """The report on the case: every attack that the models can serve, and what follows from its scores."""
-    references = len(case.included) - 1
     by_coins, is_dependent = case.by_coins, _follow_members(case)
     case = replace(case, by_coins=by_coins and not is_dependent)
     dependence_note, dependence_check = (DEPENDENT_NOTE, DEPENDENT_CHECK) if by_coins else (FOLLOWING_NOTE, FOLLOWING_CHECK)
     users = read_users(case.evidence.units)
-    if users is None and settings.claim_unit == "user":
-        raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
-    if users is not None and settings.claim_unit is None:
-        settings = replace(settings, claim_unit="user")
-    if settings.proven_by is None:
-        settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
+    settings = _complete_settings(settings, users is not None, len(case.included) - 1)
     brought_records = user_records(_records(case), users, settings.claim_unit)
     game_design = external_game(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
     record_models = _record_models(case, settings, game_design)
@@ -169,6 +163,15 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
         not_run=_not_run(case, settings, game_design, repeats),
         repeats=repeats,
     )
+
+
+def _complete_settings(settings: Settings, has_users: bool, references: int) -> Settings:
+    """Return the settings with the unit and the attacks that follow from the case if no one named them."""
+    if not has_users and settings.claim_unit == "user":
+        raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
+    unit = "user" if has_users and settings.claim_unit is None else settings.claim_unit
+    usual = ("auto",) if references and settings.scorers is None else ("loss",)
+    return replace(settings, claim_unit=unit, proven_by=usual if settings.proven_by is None else settings.proven_by)
 
 
 def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], game_design: GameDesign) -> Preflight:
