@@ -44,7 +44,7 @@ LIMITS = {
     "audit": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.018),
     "attacks": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=2.0, comments=0.020),
     "reports": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.015),
-    "tests": Rates(where=2.5, conditions=5.5, phrases=1.0, vague=3.5, of=155.0, comments=0.010),
+    "tests": Rates(where=2.5, conditions=5.9, phrases=1.0, vague=3.5, of=155.0, comments=0.010),
     "benchmarks": Rates(where=2.5, conditions=6.0, phrases=1.0, vague=3.5, of=8.0, comments=0.011),
 }
 

@@ -1,4 +1,4 @@
-"""Jobs that behave as code of an attacker would once it runs in the confined process."""
+"""Jobs that behave as code of an attacker would when it runs in the confined process."""
 
 from __future__ import annotations
 

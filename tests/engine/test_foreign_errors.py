@@ -41,7 +41,7 @@ def own_error() -> nn.Module:
 
 
 class Late(nn.Module):
-    """Looks a record up once it has been called often enough."""
+    """Looks a record up when it has been called often enough."""
 
     def __init__(self, calls: int, error: str, in_evaluation: bool = False) -> None:
         super().__init__()

@@ -393,7 +393,7 @@ def simulated(law: ScoreLaw, seed: Seed, runs: int, attacks: int) -> list[Scores
 
 
 def stops(law: ScoreLaw, claimed: float, seed: Seed, *, family: str = "any", runs: int = 64, together: int = 16) -> int | None:
-    """After how many runs a game with this true claim is stopped, looking after every job; None where it goes to its end."""
+    """After how many runs a game with this true claim is stopped, looking after every job; None if it goes to its end."""
     claim = Claim(epsilon=claimed, delta=law.delta, adjacency=Adjacency.ADD_REMOVE, source="true", family="gdp")
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
     watch = stopping.StoppingRule(

@@ -436,7 +436,7 @@ def test_the_law_of_a_slow_program_is_given_up_in_time() -> None:
 
 
 def _responses(rare: float, d: Any, rng: Any) -> list[int]:
-    """Return a response of each record, one of them as it is where a further coin is rare."""
+    """Return a response of each record, one of them as it is if a further coin is rare."""
     answers = []
     for i, x in enumerate(d):
         truth = int(x > 0.5)

@@ -310,7 +310,7 @@ class TwiceTheNorm(Adaptive):
 
 
 class NormFollowsOutlier(Adaptive):
-    """The clip norm doubles where one update is very long."""
+    """The clip norm doubles when one update is very long."""
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
         listed = list(replies)

@@ -380,7 +380,7 @@ def _parts(steps: list[Step], direction: str, fineness: int) -> list[tuple[Losse
 
 
 def _by_contour(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
-    """Anything with a moment generating function if its losses have a smooth density once composed.
+    """Anything with a moment generating function if its losses have a smooth density when composed.
 
     Densities are given as many nodes as it takes for delta at the bracket's upper end to settle.
     """
