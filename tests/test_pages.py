@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import re
 from pathlib import Path
 
@@ -108,6 +109,22 @@ def _is_present(dotted: str) -> bool:
         if file.is_file():
             return length == len(parts) or re.search(rf"\b{parts[length]}\b", file.read_text(encoding="utf-8")) is not None
     return False
+
+
+@pytest.mark.slow
+def test_code_of_pages_imports_what_exists() -> None:
+    """Names that blocks of Python import from this project or ask `audit` for."""
+    names, missing = 0, []
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("[!e]*/*.md")):  # evidence runs its own
+        for code in re.findall(r"^ *```python\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+            imported = re.findall(r"^ *from ((?:audit|attacks|reports)[\w.]*) import ([\w, ]+)", code, re.MULTILINE)
+            wanted = [(module, name.split()[0]) for module, listed in imported for name in listed.split(",")]
+            for module, name in (*wanted, *(("audit", name) for name in re.findall(r"\baudit\.(\w+)\(", code))):
+                names += 1
+                if not hasattr(importlib.import_module(module), name) and not _is_present(f"{module}.{name}"):
+                    missing.append((page.name, module, name))
+    assert names > 40
+    assert missing == []
 
 
 @pytest.mark.slow
