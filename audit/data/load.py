@@ -10,7 +10,7 @@ from audit.core.data import SPLIT, Array, Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.data import typed
-from audit.data.source import STANDARDISATION, VOCABULARY, Part, Scaling, Source
+from audit.data.source import STANDARDISATION, UNACCOUNTED, VOCABULARY, Part, Scaling, Source
 from audit.data.users import group_source
 
 __all__ = ["STANDARDISATION", "VOCABULARY", "load"]
@@ -72,7 +72,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         groups=None if source.main.groups is None else source.main.groups[rows["pool"]],
         owners=None if source.main.owners is None else source.main.owners[rows["train"]],
         vocabulary=source.vocabulary,
-        unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
+        unaccounted=tuple(remark for words, remark in UNACCOUNTED.items() if words in source.origin),
         columns=source.columns,
         unit=source.unit,
     )

@@ -45,6 +45,11 @@ DAMAGE = (
 )
 STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
+# what no accountant covers, if the words are in a source's origin, and how reports say it
+UNACCOUNTED = {
+    STANDARDISATION: "inputs standardised with the mean and standard deviation of the train split",
+    VOCABULARY: "inputs categories taken from the files",
+}
 _COPY_BYTES = 2**28
 _NUMBERS = (numbers.Real, decimal.Decimal, np.bool_)  # in an array of objects
 _MOST_CLASSES = 2**31  # where the labels themselves decide: larger ones are no classes, and could wrap around as int64

@@ -21,6 +21,8 @@ from attacks.scorers._secrets import Extraction
 from audit.cli.app import answer
 from audit.core.errors import DataError, ObservationError
 from audit.core.phrases import Phrase, join_clauses, phrase, slots
+from audit.core.seeds import Seed
+from audit.data.load import load
 from audit.experiment.external.inspection import Settings, inspect_scores
 from reports.formats import _messages
 from reports.formats.json import from_json, to_json, without_messages
@@ -98,6 +100,17 @@ def test_no_english_sentence_is_left_on_chinese_pages_of_a_report_json(make: Cal
     for name in sorted(names(read), key=len, reverse=True):
         spoken = spoken.replace(name, "")
     assert english(spoken) == []
+
+
+def test_how_a_table_was_read_is_said_in_chinese(tmp_path: Path) -> None:
+    rows = [f"{row},{'abc'[row % 3]},{row % 2}" for row in range(60)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,work,income", *rows]))
+    spec = {"kind": "table", "root": str(tmp_path), "path": "people.csv", "label": "income", "categorical": ["work"]}
+    dataset = load({**spec, "train": 30, "pool": 20}, Seed(0))
+    assert len(dataset.unaccounted) == 2
+    with speaking("zh"):
+        spoken = [recorded(text) for text in (dataset.source, *dataset.unaccounted)]
+    assert english("\n".join(spoken).replace("people.csv", "")) == []
 
 
 def test_messages_of_a_report_are_codes_and_values() -> None:

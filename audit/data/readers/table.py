@@ -11,11 +11,11 @@ from audit import plugins
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.core.phrases import join_clauses, phrase
 from audit.data import typed
 from audit.data.frames import read_table
 from audit.data.owners import OwnerRule
 from audit.data.source import (
-    STANDARDISATION,
     VOCABULARY,
     Part,
     Scaling,
@@ -109,9 +109,10 @@ class Table:
             place, frame = frames[0]
             parts[0] = replace(parts[0], owners=owner_rule.read(frame, place))
         scaling = self._scaling(columns, values)
-        descriptions = ["numeric columns " + STANDARDISATION] * bool(scaling.standardised_columns) + [VOCABULARY] * bool(values)
+        standardisation = "numeric columns standardised with the mean and standard deviation of the train split"
+        descriptions = [standardisation] * bool(scaling.standardised_columns) + [VOCABULARY] * bool(values)
         return Source(
-            origin="; ".join([f"table {', '.join(name for name, _ in read)}", *descriptions]),
+            origin=join_clauses([phrase("table {files}", files=", ".join(name for name, _ in read)), *descriptions]),
             sha256=combined_sha256(read),
             classes=0 if names is None else len(names),
             main=parts[0],

@@ -76,7 +76,7 @@ def _read_answers(models: GameModels) -> ReadRecords | None:
     return ReadRecords(
         losses=cross_entropy(answers, truths),
         included=included,
-        reading=f"outputs are logits of {answers.shape[1]} classes, y holds classes",
+        reading=phrase("outputs are {form} of {count} classes, y holds classes", form="logits", count=answers.shape[1]),
         logits=answers,
         labels=truths,
     )
