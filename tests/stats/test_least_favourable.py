@@ -223,6 +223,20 @@ def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
     assert (encoded.members == CurveShift.encode(members)).all() and (encoded.nonmembers == nonmembers).all()
 
 
+def test_an_interrupted_simulation_is_made_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    expected = least_favourable._Draws(np.negative, 3, 4, 0).make_rows(20)
+    draws = least_favourable._Draws(np.negative, 3, 4, 0)
+    draws.make_rows(6)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(least_favourable, "move_apart", interrupt)
+        draws.make_rows(20)
+    for part, plain in zip(draws.make_rows(20), expected, strict=True):
+        assert np.array_equal(part, plain)
+
+
 @pytest.mark.parametrize(("count", "level"), [(14_000, 0.1), (28_000, 0.05), (80_000, 0.05 / 3), (3000, 0.05), (60, 0.05)])
 def test_the_critical_rank_is_the_largest_whose_luck_is_paid_for(count: int, level: float) -> None:
     rank = critical_ranks.critical_rank(count, level)

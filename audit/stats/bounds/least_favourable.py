@@ -4,6 +4,7 @@ Members are jointly outranked by the least favourable pair, nonmembers uniform a
 of rank scores over the members has an exact null, simulated here (docs/theory/independent-trials.md, "Least favourable pair").
 """
 
+import copy
 import functools
 import math
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ FIRST_ROWS = 2000  # simulations that only say where a search may begin
 WORK, MOST_WORK = 24_000_000, 120_000_000  # simulated scores in one test, and if it has few draws beyond its level
 TOGETHER = 1 << 16  # simulated scores ranked at a time, which stay in a core's cache
 FIRST_OF_POINT = 1000  # draws that decide most tests at one point; doubled as long as they do not
+_Arrays = tuple[NDArray[Any], NDArray[np.float32], Array]
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
 
 
@@ -91,31 +93,31 @@ class _Draws:
     """Encoded members and nonmembers with the weights of the draws, made as they are needed."""
 
     def __init__(self, encode: Encoding, members: int, nonmembers: int, stream: int) -> None:
-        self._generator = np.random.default_rng([members, nonmembers, stream])
         self._encode, self._members, self._scores = encode, members, members + nonmembers
         encoded = np.empty((0, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
-        self._arrays: tuple[NDArray[Any], NDArray[np.float32], Array] = (
-            encoded,
-            np.empty((0, nonmembers), dtype=np.float32),
-            np.empty(0),
-        )
+        arrays: _Arrays = encoded, np.empty((0, nonmembers), dtype=np.float32), np.empty(0)
+        # one value, with the generator that goes on: neither an interrupt nor another thread parts them
+        self._made = arrays, np.random.default_rng([members, nonmembers, stream])
 
-    def make_rows(self, rows: int) -> tuple[NDArray[Any], NDArray[np.float32], Array]:
+    def make_rows(self, rows: int) -> _Arrays:
         """Return so many rows, the same whatever was asked before."""
-        length, step = len(self._arrays[2]), max(1, TOGETHER // self._scores)
+        arrays, generator = self._made
+        length, step = len(arrays[2]), max(1, TOGETHER // self._scores)
         if length < rows:
-            members, nonmembers, weights = arrays = tuple(
-                np.empty((rows, *part.shape[1:]), dtype=part.dtype) for part in self._arrays
+            generator = copy.deepcopy(generator)
+            members, nonmembers, weights = longer = tuple(
+                np.empty((rows, *part.shape[1:]), dtype=part.dtype) for part in arrays
             )
-            for part, shorter in zip(arrays, self._arrays, strict=True):
+            for part, shorter in zip(longer, arrays, strict=True):
                 part[:length] = shorter
             for start in range(length, rows, step):
-                draws = self._generator.standard_normal((min(step, rows - start), self._scores), dtype=np.float32)
+                draws = generator.standard_normal((min(step, rows - start), self._scores), dtype=np.float32)
                 block = slice(start, start + len(draws))
                 weights[block] = move_apart(draws, self._members, start)
                 members[block], nonmembers[block] = self._encode(draws[:, : self._members]), draws[:, self._members :]
-            self._arrays = members, nonmembers, weights
-        members, nonmembers, weights = self._arrays
+            arrays = members, nonmembers, weights
+            self._made = arrays, generator
+        members, nonmembers, weights = arrays
         return members[:rows], nonmembers[:rows], weights[:rows]
 
 
