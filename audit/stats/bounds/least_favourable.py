@@ -97,11 +97,11 @@ class _Draws:
         encoded = np.empty((0, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
         arrays: _Arrays = encoded, np.empty((0, nonmembers), dtype=np.float32), np.empty(0)
         # one value, with the generator that goes on: neither an interrupt nor another thread parts them
-        self._made = arrays, np.random.default_rng([members, nonmembers, stream])
+        self._state = arrays, np.random.default_rng([members, nonmembers, stream])
 
     def make_rows(self, rows: int) -> _Arrays:
         """Return so many rows, the same whatever was asked before."""
-        arrays, generator = self._made
+        arrays, generator = self._state
         length, step = len(arrays[2]), max(1, TOGETHER // self._scores)
         if length < rows:
             generator = copy.deepcopy(generator)
@@ -116,7 +116,7 @@ class _Draws:
                 weights[block] = move_apart(draws, self._members, start)
                 members[block], nonmembers[block] = self._encode(draws[:, : self._members]), draws[:, self._members :]
             arrays = members, nonmembers, weights
-            self._made = arrays, generator
+            self._state = arrays, generator
         members, nonmembers, weights = arrays
         return members[:rows], nonmembers[:rows], weights[:rows]
 
