@@ -7,6 +7,7 @@ once more from its source with each test handed through `note`, and runs so whil
 import ast
 import builtins
 import contextlib
+import copy
 import linecache
 import types
 from collections.abc import Iterator
@@ -22,7 +23,8 @@ _NOTE = "__audit_note__"
 _MOST_TESTS = 200_000  # in a run in which tests are turned: a loop may not end there
 _NO_TESTS = frozenset(
     "len range sum float int min max zip enumerate list sorted abs round print str dict set tuple super".split()  # noqa: SIM905
-)
+) | {_NOTE}
+_INNER_CODES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _PLAIN = (int, float, str, bool, np.bool_, np.int64, np.float64)
 Point = tuple[str, int, int, int, str]  # file, line, first and last column of a test, and its kind
 
@@ -82,6 +84,17 @@ class _Noting(ast.NodeTransformer):
         entry_note = ast.Expr(self._note(ast.Constant(True), "loop", source))
         node.body.insert(0, ast.fix_missing_locations(ast.copy_location(entry_note, node.body[0])))
         return node
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        source, cases = node.subject, list[ast.match_case]()
+        for case in node.cases:
+            inner = [part for line in case.body for part in ast.walk(line)]
+            if not any(isinstance(part, _INNER_CODES) for part in inner):  # the same body once more, behind a test
+                guard = self._note(ast.copy_location(ast.Constant(False), case.pattern), f"case {len(cases)}", source)
+                cases.append(ast.match_case(ast.copy_location(ast.MatchAs(), case.pattern), guard, copy.deepcopy(case.body)))
+            cases.append(case)
+        node.cases = cases
+        return self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         return self._note(cast(ast.expr, self.generic_visit(node)), "value", node)

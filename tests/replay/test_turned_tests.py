@@ -69,7 +69,15 @@ def _nested(d: Any, r: Any, leak: Leak) -> float:
     return 0.0
 
 
-PROGRAMS = (_coins_in_a_row, _many_heads, _pattern, _two_places, _shuffled, _in_a_function_of_a_table, _signs, _nested)
+def _match(d: Any, r: Any, leak: Leak) -> float:
+    match r.integers(0, 9, 4).tolist():
+        case [1, 2, 3, 4]:
+            return leak()
+        case _:
+            return 0.0
+
+
+PROGRAMS = (_coins_in_a_row, _many_heads, _pattern, _two_places, _shuffled, _in_a_function_of_a_table, _signs, _nested, _match)
 
 
 def _replay(program: Any) -> Any:
