@@ -94,7 +94,7 @@ def _refuse_unknown(signature: inspect.Signature | None, input: int | str) -> No
 
 
 def _find_input(signature: inspect.Signature | None, input: int | str, args: Any, options: dict[str, Any]) -> Any:
-    """Return the argument that holds the data, however it was arguments."""
+    """Return the argument that holds the data, by place or by name."""
     if isinstance(input, int) and input < len(args):
         return args[input]
     arguments = dict(options)
