@@ -25,7 +25,8 @@ class UserList(RecordList):
         self.count = len(self._places)
         if self.count and not isinstance(self.records.get(0), dict | list):
             raise ConfigError(
-                f"unit is '{unit}', and records are no dictionaries and no rows of columns, so users have no names"
+                f"unit is '{unit}', and a record is a {type(self.records.get(0)).__name__}: users are told apart by a column "
+                f"or a key '{unit}'; give a table or dictionaries"
             )
 
     def like(self, data: Any) -> UserList:
