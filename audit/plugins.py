@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
 from audit.core.errors import AuditError, ConfigError, UnknownKey
@@ -93,9 +93,9 @@ def in_order(package: str) -> dict[str, type[Any]]:
 
 def check_name(package: str, kind: str, location: str | None = None) -> str:
     """Return `kind`, a plug-in's name in `package` or `package.module:Class`; else `ConfigError` with the nearest name."""
-    knidentity = names(package)
-    if kind not in knidentity and ":" not in kind:
-        raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, knidentity)} It has: {', '.join(knidentity)}")
+    known_names = names(package)
+    if kind not in known_names and ":" not in kind:
+        raise ConfigError(f"{location or package} has no '{kind}'.{hint(kind, known_names)} It has: {', '.join(known_names)}")
     return kind
 
 
@@ -159,7 +159,8 @@ def check_answers(instance: Any, package: str, name: str) -> Any:
             _ask(name, attribute, member, lambda attribute=attribute: getattr(instance, attribute))
     # a frozen plug-in stays the object that it is, with the methods of a subclass
     plugin_class: Any = type(instance)
-    object.__setattr__(instance, "__class__", _checked_class(plugin_class, kind, name))
+    with suppress(TypeError):  # a class that allows no subclass answers as it is
+        object.__setattr__(instance, "__class__", _checked_class(plugin_class, kind, name))
     return instance
 
 

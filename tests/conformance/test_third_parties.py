@@ -537,3 +537,17 @@ def test_sections_for_third_parties_are_not_written_where_they_are_empty() -> No
     )
     text = parse(bare).text
     assert "checks" not in text and "coverage" not in text
+
+
+class _Open:
+    def __init_subclass__(cls, *, place: str) -> None:
+        super().__init_subclass__()
+
+    def met(self, found: object) -> bool:
+        return True
+
+
+def test_a_class_that_allows_no_subclass_answers_as_it_is() -> None:
+    gate = plugins.check_answers(_Open(), plugins.FOLDERS["gates"], "mine:Open")
+    assert type(gate) is _Open
+    assert gate.met(1.0)
