@@ -22,7 +22,7 @@ class ReplayClaim:
         checks.nonnegative(self.epsilon, "epsilon")
         checks.finite(self.epsilon, "epsilon")
         if not 0 <= self.delta < 1:
-            raise ConfigError(f"delta is {self.delta}; expected a number of at lowest 0 and below 1")
+            raise ConfigError(f"delta is {self.delta}; expected a number of at least 0 and below 1")
         if self.mu is not None:
             checks.positive(self.mu, "mu")
 
@@ -30,8 +30,7 @@ class ReplayClaim:
         """Return how many runs of each side show that an outcome is certain on one and impossible on the other.
 
         Guarantee: of a program that keeps the claim, so many runs on each side all have the outcome on one and never on the
-        other with
-        probability at most `significance`.
+        other with probability at most `significance`.
 
         >>> ReplayClaim(epsilon=1.0).needed_runs(1e-6)
         31
