@@ -20,6 +20,7 @@ from audit.replays.origins import DRAWS, Origins
 from audit.replays.recording import EVENT, Recording, active
 
 _NOTE = "__audit_note__"
+_WATCHED = 1000  # runs of a test in a run, of which the arguments are looked at
 _MOST_TESTS = 200_000  # in a run in which tests are turned: a loop may not end there
 _NO_TESTS = frozenset(
     "len range sum float int min max zip enumerate list sorted abs round print str dict set tuple super".split()  # noqa: SIM905
@@ -48,6 +49,8 @@ class _Noting(ast.NodeTransformer):
         self.drawn[point] = self.origins.is_drawn(source)
         arguments: list[ast.expr] = [ast.Constant(part) for part in point]
         unknown = [ast.Name(name, ast.Load()) for name in self.origins.unknown_names(source)]
+        if not self.drawn[point] and not unknown:
+            return node  # of data alone: a loop over all records runs as fast as before
         call = ast.Call(ast.Name(_NOTE, ast.Load()), [*arguments, node, *unknown], [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
@@ -113,10 +116,10 @@ def _compile(
     try:
         plain = compile(source, file, "exec", dont_inherit=True)
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # no Python file
+        noting = _Noting(file, Origins(tree, drawing))
+        return _codes(plain), _codes(compile(noting.visit(tree), file, "exec", dont_inherit=True)), noting.drawn
+    except (SyntaxError, ValueError, RecursionError):  # no Python file, or a sum of a thousand terms
         return [], [], {}
-    noting = _Noting(file, Origins(tree, drawing))
-    return _codes(plain), _codes(compile(noting.visit(tree), file, "exec", dont_inherit=True)), noting.drawn
 
 
 def _codes(code: types.CodeType) -> Codes:
@@ -144,6 +147,8 @@ class Branches:
         self._codes: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
         for function in functions:
             code = function.__code__
+            if getattr(function, "__builtins__", None) is not vars(builtins):  # names of its own, without the note's
+                continue
             linecache.checkcache(code.co_filename)
             source = "".join(linecache.getlines(code.co_filename))
             plain, noting_codes, drawn = _compile(code.co_filename, source, drawing)
@@ -197,8 +202,8 @@ def note(file: str, line: int, start: int, end: int, kind: str, value: Any, *par
     if not is_test and kind != "loop":
         return value
     outcome = is_test and bool(value)
-    if parts:
-        recording.parts.setdefault(point, []).append([part if type(part) in _PLAIN else None for part in parts])
+    if parts and len(watched := recording.parts.setdefault(point, [])) < _WATCHED:
+        watched.append([part if type(part) in _PLAIN else None for part in parts])
     if len(entries) != 1 or entries[0].kind != EVENT or np.size(entries[0].output) != 1:
         recording.computations.add(point)  # else it is one decision, of which the ledger knows
     recording.test_count += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,13 @@ def test_the_probability_of_combinations_that_no_run_had_is_said() -> None:
     assert 0 < many.not_visited < 0.5
     assert coins.to_dict()["not_visited"] > 0.99
     assert "combinations of outcomes that no run had" in str(coins)
+
+
+def test_code_that_cannot_be_compiled_once_more_runs_as_it_is(tmp_path: Path) -> None:
+    """A sum of a thousand terms is too deep for the compiler's tree; another has builtins of its own."""
+    head = "def run(d, rng):\n    if len(d) > 100:\n        return 0.0\n    return "
+    for name, names, end in (("deep", {}, " + ".join(["0.0"] * 600)), ("restricted", {"__builtins__": {"len": len}}, "0.0")):
+        file = tmp_path / f"{name}.py"
+        file.write_text(f"{head}{end} + len(d) + rng.laplace()\n")
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        assert _replay(names["run"]).verdict is ReplayVerdict.PROVED
