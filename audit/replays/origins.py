@@ -10,8 +10,12 @@ DRAWS = frozenset(
     "random secrets rng default_rng RandomState Generator randn rand randint laplace normal uniform exponential gumbel choice "  # noqa: SIM905
     "choices shuffle permutation randperm bernoulli multinomial poisson binomial geometric logistic integers standard_normal "
     "gauss sample rsample rvs uuid4 urandom randrange getrandbits multivariate_normal normal_ uniform_ bernoulli_ randn_like "
-    "rand_like laplace_ exponential_ distributions time time_ns monotonic perf_counter bytes".split()
+    "rand_like laplace_ exponential_ distributions time time_ns monotonic perf_counter bytes standard_exponential "
+    "standard_gamma standard_cauchy standard_t expovariate betavariate gammavariate lognormvariate normalvariate paretovariate "
+    "vonmisesvariate weibullvariate triangular vonmises rayleigh pareto weibull zipf lognormal negative_binomial "
+    "hypergeometric chisquare dirichlet randbytes token_bytes token_hex randbelow permuted".split()
 )
+_DRAWING_MODULES = ("random", "secrets", "numpy.random", "torch.distributions", "scipy.stats")
 _GENERATOR_NAMES = frozenset(("r", "g", "rng", "gen", "generator", "rand", "rs", "random_state", "prng", "state"))
 Unit = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _UNITS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -29,6 +33,7 @@ class Origins:
     def __init__(self, tree: ast.Module, drawing: Iterable[str]) -> None:
         self._drawn = set[tuple[int, str]]()  # a function's id (0: the module), and a name of it that holds draws
         self._unknown = set[tuple[int, str]]()
+        self._attributes = set[str]()  # of any object, once one of the name holds draws
         self._drawing = set(drawing)  # names of functions with a result that may be drawn
         self._loops = set[int]()  # left early where a draw says so
         self._parents: dict[int, int] = {}
@@ -37,8 +42,9 @@ class Origins:
         self._unit_of: dict[int, int] = {}
         self._calls: dict[str, list[tuple[int, ast.Call]]] = {}
         self._collect(tree, 0)
+        self._functions = {node.name for _, node in self._units if not isinstance(node, ast.Lambda)}
         before = -1
-        while before != (before := len(self._drawn) + len(self._drawing) + len(self._loops)):
+        while before != (before := len(self._drawn) + len(self._drawing) + len(self._loops) + len(self._attributes)):
             self._block(tree.body, 0, False, None)
             for unit, node in self._units:
                 self._parameters(unit, node)
@@ -64,6 +70,8 @@ class Origins:
                 self._own[unit].add(child.id)
             if isinstance(child, ast.Global | ast.Nonlocal):
                 self._drawn |= {(0, name) for name in child.names}
+            if isinstance(child, ast.ImportFrom) and child.module in _DRAWING_MODULES:
+                self._drawing |= {part.asname or part.name for part in child.names}
             if isinstance(child, ast.Call) and isinstance(child.func, ast.Name):
                 self._calls.setdefault(child.func.id, []).append((unit, child))
             if isinstance(child, _UNITS):
@@ -88,7 +96,7 @@ class Origins:
 
     def _is_drawn(self, node: ast.AST | None, unit: int) -> bool:
         for part in ast.walk(node) if node is not None else ():
-            if isinstance(part, ast.Attribute) and part.attr in DRAWS:
+            if isinstance(part, ast.Attribute) and (part.attr in DRAWS or part.attr in self._attributes):
                 return True
             if isinstance(part, ast.Name):
                 if part.id in DRAWS or part.id in self._drawing:
@@ -118,6 +126,7 @@ class Origins:
         self._drawn |= {(unit, name) for name in drawn}
 
     def _taint(self, target: ast.AST, unit: int) -> None:
+        self._attributes |= {target.attr} if isinstance(target, ast.Attribute) else set()
         for part in ast.walk(target):
             if isinstance(part, ast.Name):
                 home = unit
@@ -159,9 +168,15 @@ class Origins:
                 self._taint(part.target, unit)
             if isinstance(part, ast.withitem) and part.optional_vars is not None and self._is_drawn(part.context_expr, unit):
                 self._taint(part.optional_vars, unit)
-            if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Attribute):
+            if not isinstance(part, ast.Call):
                 continue
             values = [*part.args, *(keyword.value for keyword in part.keywords)]
+            if not isinstance(part.func, ast.Attribute):
+                is_own = isinstance(part.func, ast.Name) and part.func.id in self._functions
+                if isinstance(node, ast.Expr) and is_own and any(self._is_drawn(value, unit) for value in values):
+                    for value in values:
+                        self._taint(value, unit)  # filled by it
+                continue
             base = part.func.value
             if (
                 isinstance(base, ast.Name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from random import expovariate as draw
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,36 @@ def _match(d: Any, r: Any, leak: Leak) -> float:
             return 0.0
 
 
-PROGRAMS = (_coins_in_a_row, _many_heads, _pattern, _two_places, _shuffled, _in_a_function_of_a_table, _signs, _nested, _match)
+class _Release:
+    def __init__(self, r: Any) -> None:
+        self.bits = [int(r.random() < 0.5) for _ in PATTERN]
+
+    def give(self, leak: Leak) -> float:
+        return leak() if self.bits == PATTERN else 0.0
+
+
+def _attribute(d: Any, r: Any, leak: Leak) -> float:
+    return _Release(r).give(leak)
+
+
+def _fill(bits: list[int], r: Any) -> None:
+    bits[:] = [int(r.standard_exponential() < 0.7) for _ in bits]
+
+
+def _filled(d: Any, r: Any, leak: Leak) -> float:
+    bits = [0] * len(PATTERN)
+    _fill(bits, r)
+    return leak() if bits == PATTERN else 0.0
+
+
+def _imported(d: Any, r: Any, leak: Leak) -> float:
+    return leak() if [int(draw(1.0) < 0.7) for _ in PATTERN] == PATTERN else 0.0
+
+
+PROGRAMS = (
+    *(_coins_in_a_row, _many_heads, _pattern, _two_places, _shuffled, _in_a_function_of_a_table, _signs, _nested, _match),
+    *(_attribute, _filled, _imported),
+)
 
 
 def _replay(program: Any) -> Any:
