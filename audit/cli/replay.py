@@ -49,8 +49,8 @@ def replay(
     """Compare a program with itself on neighbours, by its own releases. Exit code 1 if its claim is refuted, 3 if undecided.
     Executes its module."""
     from audit.api.replay import replay as audit_replay
+    from audit.core.files import make_folder
     from audit.replays.neighbours import MOST_PAIRS
-    from audit.replays.report import make_folder
 
     if output is not None:
         make_folder(output)  # before the minutes that a replay may take

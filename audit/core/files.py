@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, OutputError
 
 # How much memory this machine lends, so that what cannot fit is refused before it is asked for.
 _GROUP = Path("/sys/fs/cgroup/memory.max")
@@ -107,6 +107,16 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: str | Path) -> Path:
+    """Return a folder, made if it is not there; `OutputError` if it cannot be."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write to '{path}': {error.strerror}; choose another folder") from error
+    return path
 
 
 def sync_folder(folder: Path) -> None:

@@ -28,8 +28,6 @@ _NO_TESTS = frozenset(
 _INNER_CODES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _PLAIN = (int, float, str, bool, np.bool_, np.int64, np.float64)
 Point = tuple[str, int, int, int, str]  # file, line, first and last column of a test, and its kind
-
-
 Codes = list[types.CodeType]
 
 
@@ -109,9 +107,7 @@ class _Noting(ast.NodeTransformer):
 
 
 @lru_cache(maxsize=64)
-def _compile(
-    file: str, source: str, drawing: frozenset[str]
-) -> tuple[list[types.CodeType], list[types.CodeType], dict[Point, bool]]:
+def _compile(file: str, source: str, drawing: frozenset[str]) -> tuple[Codes, Codes, dict[Point, bool]]:
     """Return the codes of a file, those with notes in the same order, and which tests may depend on draws; none without it."""
     try:
         plain = compile(source, file, "exec", dont_inherit=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from audit.core.errors import OutputError
+from audit.core.files import make_folder
 from audit.core.tables import frame, html
 from audit.core.version import __version__
 from audit.replays import witness
@@ -216,16 +217,6 @@ class ReplayReport:
             except OSError as error:
                 raise OutputError(f"cannot write '{path / name}': {error.strerror}; choose another folder") from error
         return path
-
-
-def make_folder(folder: str | Path) -> Path:
-    """Return a folder, made if it is not there; `OutputError` if it cannot be."""
-    path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write to '{path}': {error.strerror}; choose another folder") from error
-    return path
 
 
 def _plain(value: Any) -> Any:

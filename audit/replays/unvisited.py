@@ -7,7 +7,7 @@ import numpy as np
 from audit.replays.recording import CHOICE, EVENT, NUMBER, SELECTION, Recording
 from audit.replays.turns import outcome_chances
 
-_MOST_DECISIONS = 64  # of a path; the rest is options for unknown
+_MOST_DECISIONS = 64  # of a path; what follows is not known
 Step = tuple[int, dict[int, float], bool]  # the outcome, at most how likely each is, and whether they are independent of others
 
 
@@ -20,7 +20,7 @@ class PathTree:
 
     @property
     def mass(self) -> float:
-        """At most the probability of all rest_chance paths."""
+        """At most the probability of all other paths."""
         parts = (
             weight * chance if is_free else min(weight, chance)
             for weight, chances, is_free, options in self._nodes.values()

@@ -14,6 +14,7 @@ import numpy as np
 
 from audit import plugins
 from audit.core.errors import ConfigError
+from audit.core.files import make_folder
 from audit.core.rounding import plural
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting
@@ -220,8 +221,7 @@ class StepReport:
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write findings.json and one witness file per failure or weakness; return their paths."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        target = make_folder(folder)
         paths = [target / "findings.json"]
         content = {"step": self.name, "failures": len(self.failures), "findings": self.to_rows(), "seconds": dict(self.seconds)}
         paths[0].write_text(json.dumps(content, indent=2) + "\n")
