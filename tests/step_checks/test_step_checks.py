@@ -14,7 +14,7 @@ import torch
 
 from audit import plugins
 from audit.cli.app import answer
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError, OutputError
 from audit.step_checks.findings import PropertyStatus, StepReport, finding, gap
 from audit.step_checks.probes.additivity import Additivity
 from audit.step_checks.probes.noise import NoiseLaw
@@ -267,6 +267,8 @@ def test_numpy_steps_and_released_sums() -> None:
 def test_a_failure_leaves_a_witness_that_replays(tmp_path: Path) -> None:
     report = checked(plugins.find(ZOO, "clip_per_tensor")())
     report.save(tmp_path)
+    with pytest.raises(OutputError, match="cannot write to"):
+        report.save(tmp_path / "findings.json")
     finding = next(finding for finding in report.failures if finding.check == "clip.add")
     with np.load(tmp_path / "clip.add.npz") as witness:
         noise, clip, divisor = witness["setting"]
