@@ -3,9 +3,10 @@
     python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,cnn32,wrn,wrn16,vit,batch,head,lora,mingpt,llama,gru,scan] \
         [--repeats 3] [--models 1,4,16]
 
-Under ten minutes on two quiet cores; `--quick` shows if all rows run. CPU seconds of this process for a step of
-one model, without the set-up of a training (one of no steps is taken off ours); medians of repeats in which all sides take
-turns, so a ratio holds within this run. Needs opacus. `--models` trains as many models in each row, and prints our time over
+Some fifteen minutes on two quiet cores; `--quick` shows if all rows run. CPU seconds of this process for one more step of
+one model: a training of `EXTRA` steps is taken off a longer one, on all sides, and with it what a training does once (set-up;
+ours recomputes two steps, which costs as much as some three). Medians of repeats in which all sides take turns, so a ratio
+holds within this run. Needs opacus. `--models` trains as many models in each row, and prints our time over
 that of the better of Opacus and `vmap(vmap(grad))`. The floor is one forward and one backward pass of the module without
 privacy: its products at the speed of a 1024 x 1024 one by `torch.mm` in this process, and what its other operations read
 and write at the speed of an addition of as large tensors.
@@ -36,6 +37,7 @@ from audit.engine.schedule import ScheduleSettings
 warnings.filterwarnings("ignore")
 SGD = {"kind": "sgd", "learning_rate": 0.1}
 OPACUS = ("hooks", "functorch", "ghost")
+EXTRA = 5  # steps of the shorter training: enough for both steps that are recomputed
 BATCHES = (12, 16, 17, 20, 24, 32, 33)
 
 
@@ -194,34 +196,39 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
+def with_steps(training: TrainingJob, steps: int) -> TrainingJob:
+    return replace(training, mechanism=replace(training.mechanism, count=steps))
+
+
 def measured(row: Row, repeats: int) -> dict[str, float]:
     """CPU seconds of a model-step by each side: medians of repeats in turns, after one that warms up."""
     item, loops = row.job, row.loop_models
     plain = replace(item, mechanism=sgd(sample_rate=item.sample_rate, steps=item.steps))
     kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(item) else {})
-    sides: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, int]] = {}
+    sides: dict[str, tuple[Callable[[int], Any], int]] = {}
     for kind, settings in kinds.items():
         for name, training in ((f"ours{kind}", item), (f"plain{kind}", plain)):
-            nothing = replace(training, mechanism=replace(training.mechanism, count=0))
             sides[name] = (
-                lambda training=training, settings=settings: train(training, silent, settings),
-                lambda nothing=nothing, settings=settings: train(nothing, silent, settings),
+                lambda steps, training=training, settings=settings: train(with_steps(training, steps), silent, settings),
                 len(item.seeds),
             )
     for mode in OPACUS:
-        sides[f"Opacus {mode}"] = (lambda mode=mode: opacus_loop(item, mode, loops), None, loops)
+        sides[f"Opacus {mode}"] = (lambda steps, mode=mode: opacus_loop(with_steps(item, steps), mode, loops), loops)
     for together in row.anchors:
-        sides[f"vmap, {together} models"] = (lambda together=together: vmap_loop(item, together), None, together)
+        sides[f"vmap, {together} models"] = (
+            lambda steps, together=together: vmap_loop(with_steps(item, steps), together),
+            together,
+        )
     for mode in OPACUS:
         try:
-            opacus_loop(replace(item, mechanism=replace(item.mechanism, count=1)), mode, 1)
+            opacus_loop(with_steps(item, 1), mode, 1)
         except RuntimeError as error:  # its ghost mode has no way for positions that are looked up by one row for all records
             print(f"    Opacus {mode} cannot train it: {str(error).partition('.')[0]}", flush=True)
             del sides[f"Opacus {mode}"]
     chosen: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
-        for name, (work, setup, count) in sides.items():
-            spent = seconds(work) - (0.0 if setup is None else seconds(setup))
+        for name, (work, count) in sides.items():
+            spent = seconds(lambda work=work: work(item.steps + EXTRA)) - seconds(lambda work=work: work(EXTRA))
             if turn:
                 chosen[name].append(max(spent, 1e-9) / count / item.steps)
     return {name: statistics.median(values) for name, values in chosen.items()}
