@@ -8,7 +8,7 @@ import pytest
 import reachable_bounds
 from scipy import stats
 
-from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, roc, roots
+from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, rank_search, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.shifts import CurveShift, GdpShift
 from audit.stats.curves import dp_sgd_curve, tradeoff
@@ -51,8 +51,22 @@ def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
 
         expected = roots.last_rejected(rejects, resolution=1e-4)
         for guess in (0.0, 0.3, 5.0):
-            result = least_favourable.rank_bound(ranked, shift, scores, significance=0.05, stream=seed, guess=guess)
-            assert result == pytest.approx(expected, abs=2e-4)
+            assert rank_search.rank_bound(ranked, shift, scores, significance=0.05, stream=seed, guess=guess) == expected
+
+
+@pytest.mark.parametrize(("members", "nonmembers"), [(200, 130), (131, 203)])
+@pytest.mark.parametrize("shift", [GdpShift(), CurveShift(tradeoff.gdp)])
+def test_sums_of_neighbours_that_stand_together_enclose_those_of_all(
+    members: int, nonmembers: int, shift: GdpShift | CurveShift
+) -> None:
+    assert rank_search.group_size(members, nonmembers) == 2
+    draws = least_favourable.simulate(members, nonmembers, 0.1, encode=shift.encode)
+    place, rows = shift.lifted(1.0), np.arange(5, 200)
+    scores = np.sort(np.random.default_rng(0).integers(0, 2**30, members + nonmembers))
+    exact = least_favourable.shifted_sums(draws.members, draws.nonmembers, place, scores, rows)
+    low, high = (rank_search.coarse_sums(draws, place, scores, rows, upper=upper) for upper in (False, True))
+    assert (low <= exact).all() and (exact <= high).all()
+    assert np.mean(high - low) < 2 * exact.std()
 
 
 def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
@@ -84,7 +98,7 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
         ranked = (np.arange(2 * count) < count)[np.argsort(-(draw.normal(size=2 * count) * noise + chosen))]
         for name, item in scores.items():
             result[name].append(
-                least_favourable.rank_bound(ranked, shift, item, significance=0.05, stream=seed, largest=5.0, resolution=1e-2)
+                rank_search.rank_bound(ranked, shift, item, significance=0.05, stream=seed, largest=5.0, resolution=1e-2)
             )
     assert np.median(result["likelihood"]) > np.median(result["auc"]) + 0.1
     assert np.median(result["likelihood"]) < 1 / noise
@@ -94,7 +108,7 @@ def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
     """For each simulated pair the shift at which its AUC reaches the observed one is an order statistic of differences."""
     ranked, significance = ranked_normals(12, 1.5, 1), 0.05
     auc = least_favourable.auc_scores(24)
-    result = least_favourable.rank_bound(ranked, GdpShift(), auc, significance=significance, stream=2)
+    result = rank_search.rank_bound(ranked, GdpShift(), auc, significance=significance, stream=2)
     draws = least_favourable.simulate(12, 12, significance, 2)
     needed = least_favourable.wins(ranked)
     critical = np.array(
@@ -125,14 +139,14 @@ def test_p_values_are_uniform_at_the_truth() -> None:
 
 def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     ranked = ranked_normals(40, 1.5, 4)
-    direct = least_favourable.rank_bound(
+    direct = rank_search.rank_bound(
         ranked,
         GdpShift(),
         least_favourable.auc_scores(len(ranked)),
         significance=0.05,
         stream=5,
     )
-    looked_up = least_favourable.rank_bound(
+    looked_up = rank_search.rank_bound(
         ranked,
         CurveShift(tradeoff.gdp),
         least_favourable.auc_scores(len(ranked)),
@@ -147,7 +161,7 @@ def test_quick_null_check_never_skips_a_rejection() -> None:
     for seed in range(40):
         ranked = ranked_normals(30, 0.35, seed)
         if least_favourable.plainly_null(ranked, least_favourable.auc_scores(60), 0.05):
-            full = least_favourable.rank_bound(
+            full = rank_search.rank_bound(
                 ranked,
                 GdpShift(),
                 least_favourable.auc_scores(len(ranked)),
@@ -204,7 +218,7 @@ def test_less_significance_never_refutes_more() -> None:
     for seed in range(3):
         ranked = ranked_normals(20, 1.5, seed)
         levels = [0.3, 0.11, 0.1, 0.099, 0.05, 0.0101, 0.01, 0.0099, 0.004]
-        result = [least_favourable.rank_bound(ranked, GdpShift(), scores, significance=level, stream=seed) for level in levels]
+        result = [rank_search.rank_bound(ranked, GdpShift(), scores, significance=level, stream=seed) for level in levels]
         assert result == sorted(result, reverse=True) and result[0] > result[-1]
 
 
@@ -217,7 +231,7 @@ def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
     assert not fine.costs[0, 14_000:].any()
     raw = np.random.default_rng([3, 4, 1]).standard_normal((14_000, 7), dtype=np.float32)
     critical_ranks.move_apart(raw, 3, 0)
-    members, nonmembers = raw[:, :3], raw[:, 3:]
+    members, nonmembers = np.sort(raw[:, :3], axis=1), np.sort(raw[:, 3:], axis=1)
     assert (coarse.members == members).all() and (coarse.nonmembers == nonmembers).all()
     encoded = least_favourable.simulate(3, 4, 0.2, 1, CurveShift.encode)
     assert (encoded.members == CurveShift.encode(members)).all() and (encoded.nonmembers == nonmembers).all()

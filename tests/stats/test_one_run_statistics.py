@@ -158,3 +158,20 @@ def test_search_returns_the_rejected_end() -> None:
     assert math.pi - 1e-5 < end <= math.pi
     assert roots.last_rejected(lambda x: False) == 0
     assert roots.last_rejected(lambda x: True, largest=12.0) == 12.0
+
+
+@pytest.mark.parametrize("end", [-1.0, 0.0, 0.3, math.pi, 20.0])
+@pytest.mark.parametrize("power", [1, 5])
+def test_a_search_that_is_foreseen_ends_where_the_plain_one_does_in_fewer_steps(end: float, power: int) -> None:
+    """Along a line, along a curve that is flat where it crosses, and up to a wall at 8."""
+    plainly: list[float] = []
+    asked: list[float] = []
+
+    def excess(x: float) -> float:
+        asked.append(x)
+        return math.copysign(abs(x - end) ** power, x - end) if x < 8 else math.inf
+
+    grid = {"largest": 12.0, "resolution": 1e-6}
+    plain = roots.last_rejected(lambda x: plainly.append(x) or x <= min(end, math.nextafter(8, 0)), **grid)
+    assert roots.last_rejected(roots.foresee(excess, resolution=1e-6), **grid) == plain
+    assert len(asked) <= (14 if power == 1 and end < 8 else len(plainly))

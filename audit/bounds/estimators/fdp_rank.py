@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, signal_noise
 from audit.stats.arrays import Counts
-from audit.stats.bounds import least_favourable, rank_exact, rank_sums, roots, shifts
+from audit.stats.bounds import least_favourable, rank_exact, rank_search, rank_sums, roots, shifts
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.curves import tradeoff
 
@@ -172,7 +172,7 @@ def _find_bound(estimator: FdpRank, memberships: bytes, mechanism: EventCurves, 
     words = "AUC over all pairs" if estimator.statistic == "auc" else "likelihood ratios of the claimed curve"
     if estimator._keeps_null(ranking, scores, significance):
         return 0.0, "", 1
-    signal = least_favourable.rank_bound(
+    signal = rank_search.rank_bound(
         ranking,
         shifts.CurveShift(family),
         scores,
@@ -209,9 +209,8 @@ def _point_test(
 def _guess(ranking: Memberships, family: tradeoff.Family, significance: float) -> float:
     """A signal that the AUC probably refutes, by the normal approximation."""
     target = least_favourable.auc_floor_guess(ranking, significance)
-    return roots.last_rejected(
-        lambda signal: tradeoff.auc(family(signal)) < target, largest=MOST_SIGNAL, resolution=1e-2, stride=0.1
-    )
+    rejects = roots.foresee(lambda signal: tradeoff.auc(family(signal)) - target, resolution=1e-2)
+    return roots.last_rejected(rejects, largest=MOST_SIGNAL, resolution=1e-2, stride=0.5)
 
 
 @functools.lru_cache(maxsize=256)

@@ -90,11 +90,7 @@ class OneRun:
 
     def _search(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
         """The parameter up to which every pair is refuted, and the index of the most informative count there (or -1)."""
-        if self.calibration == "joint":
-            walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
-            epsilon = one_run_all_counts.bound_along(walk, pairs, significance)
-            return epsilon, walk.most_surprising(pairs(epsilon)[0]) if epsilon > 0 else -1
-        return one_run_guesses.bound_along(pairs, guesses, correct, coins=coins, significance=significance)
+        return _find_bound(self, pairs, (tuple(guesses.tolist()), tuple(correct.tolist())), coins, significance)
 
     def _counts(self, scores: Scores, delta: float, confidence: float) -> tuple[Counts, Counts]:
         """Numbers of guesses, and of right ones among them."""
@@ -112,6 +108,19 @@ class OneRun:
 
     def _ceiling(self, scores: Scores, pairs: Pairs, confidence: float) -> float:
         return _ceiling(self, len(scores.members), len(scores.nonmembers), pairs, confidence)
+
+
+@functools.lru_cache(maxsize=256)
+def _find_bound(
+    estimator: OneRun, pairs: Pairs, counts: tuple[tuple[int, ...], tuple[int, ...]], coins: int, significance: float
+) -> tuple[float, int]:
+    """`_search`, kept because perfect guesses are as many for all numbers of members."""
+    guesses, correct = map(np.array, counts)
+    if estimator.calibration == "joint":
+        walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
+        epsilon = one_run_all_counts.bound_along(walk, pairs, significance)
+        return epsilon, walk.most_surprising(pairs(epsilon)[0]) if epsilon > 0 else -1
+    return one_run_guesses.bound_along(pairs, guesses, correct, coins=coins, significance=significance)
 
 
 @functools.lru_cache(maxsize=256)

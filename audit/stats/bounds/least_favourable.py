@@ -7,7 +7,8 @@ of rank scores over the members has an exact null, simulated here (docs/theory/i
 import copy
 import functools
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ from audit.stats.curves.tradeoff import TradeoffCurve
 
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
-FIRST_ROWS = 2000  # simulations that only say where a search may begin
 WORK, MOST_WORK = 24_000_000, 120_000_000  # simulated scores in one test, and if it has few draws beyond its level
 TOGETHER = 1 << 16  # simulated scores ranked at a time, which stay in a core's cache
 FIRST_OF_POINT = 1000  # draws that decide most tests at one point; doubled as long as they do not
+Place = Callable[[NDArray[Any]], Positions]  # of encoded members
 _Arrays = tuple[NDArray[Any], NDArray[np.float32], Array]
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
 
@@ -37,8 +38,8 @@ class Simulations:
     """Draws of the least favourable pair, in normal coordinates (higher = more member-like).
 
     Attributes:
-        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them.
-        nonmembers: `(B, n0)` standard normal.
+        members: `(B, n1)` standard normal draws, ascending along rows, or what a `Shift` encodes of them.
+        nonmembers: `(B, n0)` standard normal, ascending along rows.
         costs: `(limits, B)`, of a draw that reaches the observed sum; the last limit is the test itself, the others are what
             coarser tests ask at the least.
         budgets: `(limits,)` what those draws may cost together where the sum refutes.
@@ -82,11 +83,11 @@ def limits_for(scores: int, significance: float) -> Limits:
 
 
 def largest_kept(sums: Counts, costs: Counts, budgets: Counts) -> int:
-    """Return the largest sum that does not refute: the draws that reach it cost more than one of the budgets."""
+    """Return the largest sum that does not refute: the draws that reach it cost more than one of the budgets; -1 for none."""
     order = np.argsort(-sums, kind="stable")
     sums_of_costs = np.cumsum(costs[:, order], axis=1)
     places = [int(np.searchsorted(row, budget, side="right")) for row, budget in zip(sums_of_costs, budgets, strict=True)]
-    return int(sums[order][min(places)])
+    return int(np.append(sums[order], -1)[min(places)])
 
 
 class _Draws:
@@ -114,7 +115,10 @@ class _Draws:
                 draws = generator.standard_normal((min(step, rows - start), self._scores), dtype=np.float32)
                 block = slice(start, start + len(draws))
                 weights[block] = move_apart(draws, self._members, start)
-                members[block], nonmembers[block] = self._encode(draws[:, : self._members]), draws[:, self._members :]
+                own, others = draws[:, : self._members], draws[:, self._members :]
+                own.sort(axis=1)
+                others.sort(axis=1)
+                members[block], nonmembers[block] = self._encode(own), others
             arrays = members, nonmembers, weights
             self._state = arrays, generator
         members, nonmembers, weights = arrays
@@ -189,72 +193,20 @@ def _lifted_sums(member_rows: Positions, nonmember_rows: Positions, digits: tupl
     return np.asarray(((positions @ by_digit).astype(np.float64) @ weights).astype(np.int64))
 
 
-def _shifted_sums(
-    members: NDArray[Any], nonmembers: NDArray[np.float32], shift: Shift, parameter: float, scores: Counts
-) -> Counts:
-    """`(B,)` sums at a parameter, of encoded draws, some rows at a time."""
-    place, digits = shift.lifted(parameter), _digits(scores, members.shape[1])
-    step, sums = max(1, TOGETHER // len(scores)), np.empty(len(members), dtype=np.int64)
+def shifted_sums(members: NDArray[Any], nonmembers: NDArray[np.float32], place: Place, scores: Counts, rows: Counts) -> Counts:
+    """`(len(rows),)` sums of some rows of encoded draws, where a shift places them, some at a time."""
+    digits = _digits(scores, members.shape[1])
+    step, sums = max(1, TOGETHER // len(scores)), np.empty(len(rows), dtype=np.int64)
     for start in range(0, len(sums), step):
-        rows = slice(start, start + step)
-        sums[rows] = _lifted_sums(place(members[rows]), nonmembers[rows], digits)
+        some = rows[start : start + step]
+        sums[start : start + step] = _lifted_sums(place(members[some]), nonmembers[some], digits)
     return sums
 
 
-def rank_bound(
-    ranking: Memberships,
-    shift: Shift,
-    scores: Counts,
-    *,
-    significance: float,
-    stream: int = 0,
-    guess: float = 0.0,
-    largest: float = 60.0,
-    resolution: float = 1e-4,
-) -> float:
-    """The largest parameter of an ordered family that the members' sum of rank scores refutes; 0 if nothing is.
-
-    Args:
-        ranking: memberships by falling score.
-        scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
-        guess: a parameter that is probably refuted; only speeds up the search.
-
-    Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
-        scores on each side, given the draws: their luck is paid for (`weighted_draws`). That the first draws have to refute at
-        a larger significance too makes it only more cautious.
-    """
-    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream, shift.encode)
-    statistic = rank_score_sum(ranking, scores)
-    spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
-    stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
-
-    def search(sample: Simulations, guess: float, stride: float, beyond: float) -> float:
-        rejects = functools.cache(_PruningTest(sample, shift, scores, statistic).rejects)
-        rejects(min(beyond, largest))  # probably kept: then all but the few draws that reach the sum there are dropped at once
-        nearby = min(math.floor(guess / stride) * stride, largest)
-        start = nearby if nearby > 0 and rejects(nearby) else 0.0
-        return roots.last_rejected(
-            rejects, start=start, stride=stride if start > 0 else 1.0, largest=largest, resolution=resolution
-        )
-
-    if len(draws.members) <= FIRST_ROWS:
-        return search(draws, guess, stride, guess + 2 * stride)
-    first_draws = replace(
-        draws,
-        members=draws.members[:FIRST_ROWS],
-        nonmembers=draws.nonmembers[:FIRST_ROWS],
-        costs=draws.costs[-1:, :FIRST_ROWS],
-        budgets=draws.budgets[-1:] * FIRST_ROWS // len(draws.members),
-    )
-    # the first draws say where the end is to about a fifth of its error: nearly all draws are decided at once
-    end, cell = search(first_draws, guess, stride, guess + 2 * stride), stride / 4
-    return search(draws, end - cell / 2, cell, math.ceil(end / cell + 1) * cell)
-
-
 class PointTest:
-    """The test of `rank_bound` at one parameter, for all samples of these sizes; draws are made as they are needed.
+    """The test of `rank_search.rank_bound` at one parameter, for all samples of these sizes; draws are made as they are needed.
 
-    Guarantee: as `rank_bound`.
+    Guarantee: as `rank_search.rank_bound`.
     """
 
     def __init__(
@@ -263,19 +215,14 @@ class PointTest:
         self._limits = limits_for(len(scores), significance)
         self._at = shift, parameter, scores
         self._draws = shift.encode, members, len(scores) - members, stream
-        self._sums, self._costs = np.empty(0, dtype=np.int64), costs_of(np.empty(0), self._limits)
+        self._sums, self._critical = np.empty(0, dtype=np.int64), -1  # of the draws made, and the largest sum that they keep
 
     def refutes(self, statistic: int) -> bool:
         """True if the members' sum of rank scores refutes the parameter."""
         rows = self._limits[-1][0]
-        while True:
-            costs, budgets = self._costs
-            if (costs[:, self._sums >= statistic].sum(axis=1) > budgets).any():
-                return False
-            if len(self._sums) == rows:
-                return True
-            weights = self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
-            self._costs = costs_of(weights, self._limits)
+        while statistic > self._critical and len(self._sums) < rows:
+            self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
+        return statistic > self._critical
 
     def critical_sum(self, significance: float | None = None) -> int:
         """Return the largest sum that does not refute, by all draws; at a larger significance if one is given."""
@@ -287,29 +234,11 @@ class PointTest:
     def _draw(self, rows: int) -> Array:
         """Go on to so many draws; their weights."""
         members, nonmembers, weights = _draws(*self._draws).make_rows(rows)
-        new = slice(len(self._sums), None)
-        self._sums = np.append(self._sums, _shifted_sums(members[new], nonmembers[new], *self._at))
+        shift, parameter, scores = self._at
+        new = np.arange(len(self._sums), rows)
+        self._sums = np.append(self._sums, shifted_sums(members, nonmembers, shift.lifted(parameter), scores, new))
+        self._critical = largest_kept(self._sums, *costs_of(weights, self._limits))
         return weights
-
-
-class _PruningTest:
-    """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it."""
-
-    def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:
-        self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
-        self.budget_use = np.zeros(len(draws.budgets), dtype=np.int64)
-
-    def rejects(self, parameter: float) -> bool:
-        """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
-        draws = self.draws
-        reaches = _shifted_sums(draws.members, draws.nonmembers, self.shift, parameter, self.scores) >= self.statistic
-        budget_use = self.budget_use + draws.costs[:, reaches].sum(axis=1)
-        refutes_claim = bool((budget_use <= draws.budgets).all())
-        keep = ~reaches if refutes_claim else reaches
-        if refutes_claim:
-            self.budget_use = budget_use
-        self.draws = replace(draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep], costs=draws.costs[:, keep])
-        return refutes_claim
 
 
 def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> bool:

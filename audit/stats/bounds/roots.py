@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 
 RESOLUTION = 1e-9
+MARGIN = 0.04  # of a bracket, by which a line through its ends may miss the crossing
+Point = tuple[float, float]  # where, and the excess there
 
 
 def last_rejected(
@@ -37,6 +39,42 @@ def last_rejected(
         middle = (low + high) / 2
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
+
+
+def foresee(
+    excess: Callable[[float], float], *, resolution: float = RESOLUTION, inside: tuple[Point, Point] | None = None
+) -> Callable[[float], bool]:
+    """Return `rejects` of `last_rejected` for where a non-decreasing excess is at most 0, that asks for it at fewer points.
+
+    Those on either side of where a line crosses 0 decide most others. It is asked inside the bracket of earlier answers alone.
+
+    Args:
+        inside: points with an excess of at most 0 and above it, if they are known already.
+
+    >>> asked = []
+    >>> last_rejected(foresee(lambda x: asked.append(x) or x - 0.25, resolution=1e-6), resolution=1e-6), len(asked)
+    (0.25, 8)
+    """
+    low, high = inside or ((-math.inf, -math.inf), (math.inf, math.inf))
+
+    def rejects(x: float) -> bool:
+        nonlocal low, high
+        margin = MARGIN
+        while low[0] < x < high[0]:
+            point = _beside_crossing(low, high, x, max(margin * (high[0] - low[0]), resolution / 4))
+            value, margin = excess(point), 2 * margin
+            low, high = ((point, value), high) if value <= 0 else (low, (point, value))
+        return x <= low[0]
+
+    return rejects
+
+
+def _beside_crossing(low: Point, high: Point, x: float, margin: float) -> float:
+    """A point between `x` and where a line through the ends crosses, but for a margin; `x` if there is no line."""
+    if not math.isfinite(high[1] - low[1]):
+        return x
+    crossing = low[0] + (high[0] - low[0]) * low[1] / (low[1] - high[1])
+    return max(x, crossing - margin) if crossing > x else min(x, crossing + margin)
 
 
 def stretches_end(rejects: Callable[[float, float], bool], *, largest: float, finest: float) -> float:

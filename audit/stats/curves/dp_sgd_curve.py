@@ -114,10 +114,11 @@ def signal_of(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
     True
     """
 
-    def within(signal: float) -> bool:
-        return signal == 0 or epsilon_floor(1 / signal, sample_rate, steps, delta) <= epsilon
+    def excess(signal: float) -> float:
+        return epsilon_floor(1 / signal if signal > 0 else math.inf, sample_rate, steps, delta) - epsilon
 
     largest, precision = 1 / LEAST_NOISE, 5e-4
+    within = roots.foresee(excess, resolution=precision)
     signal = roots.last_rejected(within, stride=0.5, largest=largest, resolution=precision)
     # past the upper end of the last bracket
     return math.inf if signal >= largest else signal + 1.01 * precision * max(1.0, signal)
