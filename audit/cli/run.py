@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -33,13 +34,14 @@ def run(
     quiet: options.Quiet = False,
 ) -> int:
     """Run the audit that a config describes. A config is code: it may name modules and functions that are executed."""
-    from audit import config as configs
-    from audit.api.run import Launch
-    from audit.cli.progress import stage_lines
-    from audit.experiment.games import records
-    from audit.experiment.line.ledger_entry import LedgerEntry
+    with _without_collector():
+        from audit import config as configs
+        from audit.api.run import Launch
+        from audit.cli.progress import stage_lines
+        from audit.experiment.games import records
+        from audit.experiment.line.ledger_entry import LedgerEntry
 
-    resolution = configs.load(config, override or ())
+        resolution = configs.load(config, override or ())
     if dry_run:
         return show(resolution, as_json=as_json, measure=False, call_factory=False)
     child.separate(resolution.config.execution.kind)
@@ -55,6 +57,17 @@ def run(
     with own_code.prints_aside(), _kept_in(launch), nullcontext() if quiet or as_json else stage_lines():
         outcome = launch.go()
     return _conclude(outcome, as_json)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A scope of imports: what they make stays, so the collector of garbage looks at none of it, then or later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def visible(text: str, keep: str = "") -> str:
     ('a\\\\nb\\\\x1b[31m', 'a\\nb')
     """
     hidden = {sign for sign in set(text) - set(keep) if unicodedata.category(sign) in _HIDDEN}
-    return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in hidden})
+    return text.translate({ord(sign): sign.encode("unicode_escape").decode() for sign in hidden}) if hidden else text
 
 
 def without_passwords(text: str) -> str:

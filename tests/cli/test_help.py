@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
 import pytest
 import typer
 
+from audit import config
 from audit.cli.app import answer, app
+from audit.core.errors import ConfigError
 from audit.core.version import __version__
 
 VERBS = {
@@ -63,3 +66,17 @@ def test_options_stand_on_their_own(name: str) -> None:
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["--version"]) == 0
     assert capsys.readouterr().out == f"epsilon-audit {__version__}\n"
+
+
+def test_the_collector_of_garbage_rests_while_a_run_imports_and_works_again_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def load(*given: Any) -> None:
+        seen.append(gc.isenabled())
+        raise ConfigError("no config")
+
+    monkeypatch.setattr(config, "load", load)
+    monkeypatch.setattr(gc, "freeze", lambda: seen.append(gc.isenabled()))  # what other tests leave would stay for good
+    assert answer(["run", "quickstart"]) == ConfigError.exit_code
+    assert seen == [False, False]
+    assert gc.isenabled()
