@@ -272,6 +272,38 @@ def test_plain_gradients_are_those_of_the_loop(name: str) -> None:
             torch.testing.assert_close(plain[key], value, rtol=1e-10, atol=1e-12)
 
 
+BATCHES: list[tuple[int, torch.dtype]] = []
+
+
+class Counted(nn.Module):
+    """A model that notes each batch it is given, and may mix records that are far apart, or those of large batches alone."""
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        self.linear, self.kind = nn.Linear(5, 3), kind
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        BATCHES.append((len(inputs), inputs.dtype))
+        hidden = self.linear(inputs)
+        if self.kind == "far apart":
+            return hidden + 1e-4 * hidden.roll(24, 0)
+        return hidden * (16 / len(inputs) if self.kind == "above 16" and len(inputs) > 16 else 1.0)
+
+
+def test_a_right_model_is_tried_on_whole_batches_three_times_and_not_in_double_precision() -> None:
+    BATCHES.clear()
+    arrange(cases.job(NOISY, models=1, model={"factory": f"{__name__}:Counted"}), ScheduleSettings())
+    large = [dtype for rows, dtype in BATCHES if rows > 20]
+    assert large == [torch.float32] * 3
+
+
+@pytest.mark.parametrize("kind", ["far apart", "above 16"])
+def test_what_a_few_records_do_not_show_is_seen_in_a_whole_batch(kind: str) -> None:
+    job = cases.job(NOISY, models=1, model={"factory": f"{__name__}:Counted", "arguments": {"kind": kind}})
+    with pytest.raises(UnsupportedMechanism, match="changes with the other records"):
+        arrange(job, ScheduleSettings())
+
+
 SMALL_RUN = """
 import sys
 from audit.engine.ensemble import train

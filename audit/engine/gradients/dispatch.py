@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from audit.engine.layers.row_selection import RowSelection
 
 log = logging.getLogger(__name__)
 
-_MODELS, _ROWS = 3, 6
+_MODELS, _ROWS = 3, 3
 # share of a number by which the two paths may differ, by precision, and of the largest that it was computed beside; the second
 # of each pair is for half precision. A wrong rule is off by a share near one.
 _TOLERANCE, _COARSE = {torch.float64: 1e-4, torch.float32: 1e-2}, 3e-2
@@ -237,9 +238,10 @@ def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: Mapping[str, Tensor
     for name, value in gradients.items():
         accumulate(squares, owner(name), value.reshape(*value.shape[:2], -1).square().sum(2))
     norms = torch.stack(list(squares.values())).sum(0).sqrt()
+    uses, signals = fast.signals(rows, use_mask=True)
     for clip in _clips(squares, norms):
         total = torch.zeros_like(fast.flat)
-        clipping = fast.add_sum(rows, clip, total)
+        clipping = fast.add_sum_of([replace(use) for use in uses], signals, rows.mask, clip, total)
         if clipping is not None and not agree(clipping.norms.unsqueeze(0), norms.unsqueeze(0), share):
             return "a parameter takes part in its forward pass in a way that the layers do not show"
         factors = _factors(squares, norms, clip)

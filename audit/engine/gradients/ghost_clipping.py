@@ -135,8 +135,13 @@ class TapeGradients:
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         # with clipping the factor of padding is 0; without, its signals have to be
-        uses, signals = self._signals(rows, use_mask=clip is None)
-        count = rows.mask.shape[1]
+        return self.add_sum_of(*self.signals(rows, use_mask=clip is None), rows.mask, clip, total)
+
+    def add_sum_of(
+        self, uses: list[Use], signals: list[Tensor], mask: Tensor, clip: Clip | None, total: Tensor
+    ) -> Clipping | None:
+        """Adds what `add_sum` does for the rows that made these `signals`, and writes what it keeps into the `uses`."""
+        count = mask.shape[1]
         if clip is None:
             for use, signal in zip(uses, signals, strict=True):
                 use.layer.add_weighted(use, signal, None, total)
@@ -153,7 +158,7 @@ class TapeGradients:
                 accumulate(squares, find_layer(use), use.layer.squared_norms(use, signal, count))
         for name, gradient in full.items():
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
-        clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
+        clipping, factors = clip_layers(squares, clip, mask, layers=len(self.layers))
         if self.takes_out and not clipping.finite:
             # a factor of 0 does not take out what is infinite: their product is NaN, and would be the whole sum's
             signals = _without(uses, signals, full, clipping.norms.isfinite())
@@ -166,7 +171,7 @@ class TapeGradients:
                 place.add_(weighted_rows(full[slot.name].flatten(2), factors[owner(slot.name)]).view_as(place))
         return clipping
 
-    def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
+    def signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
         """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `use_mask`."""
         self._find_shared_lookups(rows.inputs)
         self._modes.train()

@@ -22,10 +22,11 @@ from audit.engine.gradients.clipping import Rows
 from audit.engine.gradients.trials import CODE_ERRORS, layer_title, model_name, step_off, try_forward, without_dropout
 from audit.engine.losses import OwnLoss, RecordLoss
 from audit.engine.random.random_operations import ConstantDraws
-from audit.engine.trial.foreign_streams import refuse_foreign_draws
+from audit.engine.trial.foreign_streams import foreign_streams, refuse_foreign_draws
 from audit.engine.trial.loss_trial import examine_loss
 from audit.engine.trial.mixing import alike, mixes
 from audit.engine.trial.module_parts import refuse_parts
+from audit.engine.trial.short_trial import stands_out
 from audit.models.build import refuse_mixing_layers, seeded_stream
 
 
@@ -81,17 +82,20 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
     records = probe.inputs.clone()  # a model may write into them
     buffers = {name: (value, value.clone()) for name, value in trial.named_buffers()}
     parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
-    with _SeesAutocast() as casts:
+    with _SeesAutocast() as casts, foreign_streams() as streams_moved:
         outputs = try_forward(trial, records)
+        draws_elsewhere = streams_moved()
     if casts.autocast:
         raise ConfigError(
             f"{model_name(module)}: forward() computes under autocast, and models are computed in float32; leave it to "
             "precision: bfloat16 of the trainer, or switch it on around the model, not inside"
         )
-    _refuse_moved_parameters(trial, parameters, private)
+    is_steady = not (_moved_parameters(trial, parameters, private) or draws_elsewhere)
     _refuse_outputs(outputs, probe)
     examine_loss(probe.loss, outputs, probe.labels)
     stateful = _changed_buffers(trial, buffers, private)
+    if is_steady and not stateful and torch.equal(records, probe.inputs) and not stands_out(trial, records, outputs):
+        return Behaviour()
     refuse_foreign_draws(trial, records)
     _refuse_hidden_state(trial, records)
     draws, free = _draws(trial, records)
@@ -198,8 +202,9 @@ def _changed_buffers(module: nn.Module, before: dict[str, tuple[Tensor, Tensor]]
     return tuple(changes)
 
 
-def _refuse_moved_parameters(module: nn.Module, before: dict[str, Tensor], private: bool) -> None:
-    """Raise `UnsupportedMechanism` for a parameter that forward() itself has changed, under DP-SGD; undo it elsewhere."""
+def _moved_parameters(module: nn.Module, before: dict[str, Tensor], private: bool) -> list[str]:
+    """Names of parameters that forward() itself has changed; undone after. `UnsupportedMechanism` for one under DP-SGD."""
+    names = []
     for name, value in module.named_parameters():
         if torch.equal(value, before[name]):
             continue
@@ -208,8 +213,10 @@ def _refuse_moved_parameters(module: nn.Module, before: dict[str, Tensor], priva
                 f"{model_name(module)}: forward() changes its parameter '{name}' in place, which would be released without "
                 "clipping and noise; leave that to the optimiser"
             )
+        names.append(name)
         with torch.no_grad():
             value.copy_(before[name])
+    return names
 
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:

@@ -39,12 +39,15 @@ def mixes(module: nn.Module, records: Tensor) -> str | None:
         outputs: Tensor = torch.func.functional_call(precise, fresh_buffers, (part,)) if buffers else precise(part)
         return outputs
 
-    with torch.no_grad(), seeded_stream(Seed(0)), ConstantDraws():
-        for mode in ("training", "evaluation"):
-            dependence = _dependence(run, batch)
-            if dependence is not None:
-                return f"{dependence}, in {mode} mode"
-            modes.evaluate()
+    try:
+        with torch.no_grad(), seeded_stream(Seed(0)), ConstantDraws():
+            for mode in ("training", "evaluation"):
+                dependence = _dependence(run, batch)
+                if dependence is not None:
+                    return f"{dependence}, in {mode} mode"
+                modes.evaluate()
+    finally:
+        modes.train()
     return None
 
 
@@ -54,17 +57,17 @@ def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
         try:
             outputs = torch.cat([run(batch[part]) for part in parts])
         except CODE_ERRORS as error:
-            return f"{words.removeprefix('the batch ')}: {str(error).partition(chr(10))[0]}"
+            return f"{words}: {str(error).partition(chr(10))[0]}"
         if not alike(outputs, full[torch.cat(parts)]):
-            return f"{words.removeprefix('the batch ')} gives other outputs"
+            return f"{words} gives other outputs"
     return None
 
 
 def other_batches(count: int, alone: int) -> Iterator[tuple[str, list[Tensor]]]:
     """Yield other batches of `count` records, in words and by their places; `alone` records are asked about one by one."""
     # a generator of its own leaves the stream of the training where it is
-    yield "the batch in another order", [torch.randperm(count, generator=torch.Generator().manual_seed(0))]
-    yield "half the batch", [torch.arange(count // 2), torch.arange(count // 2, count)]
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    yield "half the batch, in another order,", [order[: count // 2], order[count // 2 :]]
     yield "a record alone", [torch.tensor([row]) for row in range(min(alone, count))]
 
 
@@ -74,7 +77,7 @@ def _double(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:
     batch = records.double() if records.is_floating_point() else records
     try:
         with torch.no_grad(), seeded_stream(Seed(0)):
-            wide = precise(batch).dtype == torch.float64
+            wide = precise(batch[:2].clone()).dtype == torch.float64
     except CODE_ERRORS:
         return module, records
     return (precise, batch) if wide else (module, records)
