@@ -17,7 +17,7 @@ from audit.engine.trial.foreign_streams import foreign_streams
 from audit.engine.trial.mixing import alike, mixes
 from audit.models.build import seeded_stream
 
-_FEW = 5  # records, and two and three of them, and one
+_SHORT_BATCH = 5  # records, and two and three of them, and one
 
 
 def stands_out(module: nn.Module, records: Tensor, outputs: Tensor) -> bool:
@@ -26,7 +26,7 @@ def stands_out(module: nn.Module, records: Tensor, outputs: Tensor) -> bool:
     `outputs` are those of a first call for `records` `(n, ...)`, from torch's stream of seed 0.
     """
     try:
-        return _differs(module, records, outputs) or mixes(module, records[:_FEW]) is not None
+        return _differs(module, records, outputs) or mixes(module, records[:_SHORT_BATCH]) is not None
     except CODE_ERRORS:
         return True
 
@@ -41,7 +41,7 @@ def _differs(module: nn.Module, records: Tensor, outputs: Tensor) -> bool:
     if plain_module is module:
         with ConstantDraws() as draws:
             second_outputs = outputs_without_draws = _with_copies(module, replaced_records)
-        few_outputs = _run(module, records[:_FEW])
+        few_outputs = _run(module, records[:_SHORT_BATCH])
     else:
         second_outputs, few_outputs = _with_copies(module, replaced_records), outputs
         with ConstantDraws() as draws:
@@ -53,12 +53,12 @@ def _differs(module: nn.Module, records: Tensor, outputs: Tensor) -> bool:
         with foreign_streams() as streams_moved:
             evaluation = _run(module, records)
             names = streams_moved()
-        few_evaluations = _run(module, records[:_FEW])
+        few_evaluations = _run(module, records[:_SHORT_BATCH])
     finally:
         modes.train()
     same_modes = same_values(evaluation[kept_rows], outputs_without_draws[kept_rows])
     pairs = ((few_outputs, outputs), (few_evaluations, evaluation))
-    return bool(names) or not (same_modes and all(alike(few, whole[: len(few)]) for few, whole in pairs))
+    return bool(names) or not (same_modes and all(alike(left, right[: len(left)]) for left, right in pairs))
 
 
 def _with_copies(module: nn.Module, records: Tensor) -> Tensor:
