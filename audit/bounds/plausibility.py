@@ -56,7 +56,7 @@ def remarks(scores: Scores, assumes: frozenset[Assumption], *, own_coins: bool =
 
 
 def _groups(values: Array, included: Array) -> Groups:
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     starts = np.flatnonzero(np.append(True, values[order][1:] != values[order][:-1]))
     size = np.diff(np.append(starts, len(values)))
     members = np.add.reduceat(included[order].astype(np.int64), starts)

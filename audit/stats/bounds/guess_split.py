@@ -42,22 +42,22 @@ def cut_between_sides(values: Array) -> int:
     """
     falling = -np.sort(-np.asarray(values, dtype=np.float64))
     size = len(falling)
-    cuts = np.arange(1, size)
-    eligible = (falling[:-1] > falling[1:]) & (np.abs(2 * cuts - size) <= DEVIATIONS * math.sqrt(size))
+    reach = math.floor(DEVIATIONS * math.sqrt(size))
+    cuts = np.arange(max(1, (size - reach + 1) // 2), min(size - 1, (size + reach) // 2) + 1)
+    eligible = falling[cuts - 1] > falling[cuts]
     if not eligible.any():
         return size // 2
-    spread = _without_tails(falling)
-    sums = np.cumsum(spread)
-    between = (sums[-1] * cuts / size - sums[:-1]) ** 2 / (cuts * (size - cuts))
+    sums = np.cumsum(_without_tails(falling))
+    between = (sums[-1] * cuts / size - sums[cuts - 1]) ** 2 / (cuts * (size - cuts))
     best = eligible & (between >= (1 - EQUAL) * between[eligible].max())
     return int(cuts[np.argmin(np.where(best, np.abs(2 * cuts - size), size + 1))])
 
 
 def _without_tails(falling: Array) -> Array:
     """Falling scores as shares of the way between quartiles (further out if few), or between the ends if those are equal."""
-    finite = np.clip(falling, -np.finfo(np.float64).max, np.finfo(np.float64).max)
-    if np.abs(finite).max() > LARGE:
-        finite = finite * SHRUNK
+    finite = falling
+    if max(abs(falling[0]), abs(falling[-1])) > LARGE:
+        finite = np.clip(falling, -np.finfo(np.float64).max, np.finfo(np.float64).max) * SHRUNK
     size = len(finite)
     reach = max(0, min(int(QUARTER * size), math.floor((size - USUAL * math.sqrt(size)) / 2)))
     top, bottom = finite[reach], finite[-1 - reach]
@@ -101,11 +101,11 @@ def correct_guesses(ranking: Memberships, guesses: Counts, cut: int) -> Counts:
     >>> correct_guesses(np.array([True, False, False, False]), np.array([2, 4]), 1).tolist()
     [2, 4]
     """
-    counts = np.asarray(guesses)
+    counts, members = np.asarray(guesses), np.flatnonzero(ranking)
     top = np.clip(counts // 2, counts - (len(ranking) - cut), cut)
-    from_top = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
-    from_bottom = np.concatenate([[0], np.cumsum(~ranking[::-1], dtype=np.int64)])
-    return np.asarray(from_top[top] + from_bottom[counts - top])
+    bottom = counts - top
+    members_below = len(members) - np.searchsorted(members, len(ranking) - bottom)
+    return np.asarray(np.searchsorted(members, top) + bottom - members_below)
 
 
 def correct_farthest(values: Array, included: Memberships, guesses: Counts, cut: int) -> Counts:

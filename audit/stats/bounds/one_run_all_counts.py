@@ -162,8 +162,8 @@ def _binomial(trials: int, rate: float) -> tuple[int, Array]:
     reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE_COUNTS
     first, last = max(0, math.floor(trials * rate - reach)), min(trials, math.ceil(trials * rate + reach))
     count = np.arange(first, last + 1)
-    logs = _log_choices(trials)[first : last + 1] + special.xlogy(count, rate) + special.xlog1py(trials - count, -rate)
-    return first, np.exp(logs)
+    right, wrong = special.xlogy(1.0, rate), special.xlog1py(1.0, -rate)  # finite, for rates between 0 and 1
+    return first, np.exp(_log_choices(trials)[first : last + 1] + count * right + (trials - count) * wrong)
 
 
 @functools.lru_cache(maxsize=64)
