@@ -27,7 +27,7 @@ FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than t
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
 WORK, MOST_WORK = 24_000_000, 120_000_000  # simulated scores in one test, and if it has few draws beyond its level
 TOGETHER = 1 << 16  # simulated scores ranked at a time, which stay in a core's cache
-FIRST_OF_POINT = 1000  # draws that decide most tests at one point; doubled as long as they do not
+FIRST_OF_POINT = 1000  # draws that decide most tests at one point; half as many more as long as they do not
 Place = Callable[[NDArray[Any]], Positions]  # of encoded members
 _Arrays = tuple[NDArray[Any], NDArray[np.float32], Array]
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
@@ -221,7 +221,7 @@ class PointTest:
         """True if the members' sum of rank scores refutes the parameter."""
         rows = self._limits[-1][0]
         while statistic > self._critical and len(self._sums) < rows:
-            self._draw(min(rows, max(FIRST_OF_POINT, 2 * len(self._sums))))
+            self._draw(min(rows, max(FIRST_OF_POINT, len(self._sums) * 3 // 2)))
         return statistic > self._critical
 
     def critical_sum(self, significance: float | None = None) -> int:
