@@ -93,9 +93,10 @@ def agree(left: Tensor, right: Tensor, share: float, rounding: Tensor | float = 
     if left.shape != right.shape:
         return False
     left, right = left.to(right.dtype).reshape(len(right), -1), right.reshape(len(right), -1)
-    if right.numel() and right.is_floating_point():  # nearly always the largest difference of all is small enough
-        if torch.dist(left, right, math.inf) <= share * right.square().mean(1).sqrt().min() < math.inf:
-            return True
+    # nearly always the largest difference of all is small enough
+    is_real = right.numel() > 0 and right.is_floating_point()
+    if is_real and torch.dist(left, right, math.inf) <= share * right.square().mean(1).sqrt().min() < math.inf:
+        return True
     finite = right.isfinite()
     squares = torch.where(finite, right, 0.0).square().sum(1)
     limit = share * (squares / finite.sum(1).clamp(min=1)).sqrt() + rounding
