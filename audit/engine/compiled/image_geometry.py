@@ -8,8 +8,8 @@ from itertools import pairwise
 from torch import nn
 
 from audit.engine.compiled.straight_line import ADAPTIVE, AVERAGE, CONVOLUTION, MAXIMUM, NORMALISATION, ForwardStep
+from audit.engine.layers.convolution import has_even_margins
 from audit.engine.layers.convolution_patches import read_geometry
-from audit.engine.layers.layer_map import has_rule
 
 Pair = tuple[int, int]
 
@@ -100,7 +100,8 @@ def find_stage(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
 
 
 def _convolution(layer: nn.Conv2d, path: str, channels: int, size: Pair) -> Stage | None:
-    if layer.groups != 1 or layer.in_channels != channels or not has_rule(layer):
+    zeros = layer.padding_mode == "zeros" and has_even_margins(layer)
+    if layer.groups != 1 or layer.in_channels != channels or type(layer) is not nn.Conv2d or not zeros:
         return None
     geometry = read_geometry(layer)
     numbers = zip(size, geometry.kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)

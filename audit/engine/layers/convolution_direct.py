@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from audit.engine.layers.convolution_examples import batch_size, example_gradients, gram, takes_gram
 from audit.engine.layers.convolution_patches import Geometry, read_geometry
 from audit.engine.layers.gram_norms import gram_squares, join_squares
-from audit.engine.layers.layers import EnsembleLayer, Tape, Use
+from audit.engine.layers.layers import EnsembleLayer, Tape, Use, memory_order
 from audit.engine.parameter_layout import Slot
 
 _ROUNDING = 2.0**-20  # share of its terms below which rounding moves a library's sum by more than 1e-4 of it
@@ -30,8 +30,11 @@ class DirectConvLayer(EnsembleLayer):
         self.geometry = read_geometry(plain)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        inputs, weight = _library_layout(self.tape.factor(inputs)), self.tape.factor(self.values["weight"])
-        product: Tensor = _Direct.apply(inputs, weight, self.bias_factor(), self.geometry)
+        images, weight = self.tape.factor(inputs), self.tape.factor(self.values["weight"])
+        inputs = _library_layout(images)
+        # what comes back lies as the inputs did: others' derivatives take three times as long where two layouts meet
+        place = self.geometry, images.is_contiguous()
+        product: Tensor = _Direct.apply(inputs, weight, self.bias_factor(), place)
         return self.tape.record(self, inputs, product) if self.slots else product
 
     def _gradients(self, inputs: Tensor, signal: Tensor, rows: int) -> dict[str, Tensor]:
@@ -120,8 +123,8 @@ class DirectConvLayer(EnsembleLayer):
 
 def _squares(gradients: Mapping[str, Tensor], axis: int) -> Tensor:
     """Squared norms over all roles and axes from `axis` on."""
-    parts = [torch.linalg.vector_norm(gradient.flatten(axis), dim=-1).square_() for gradient in gradients.values()]
-    return torch.stack(parts).sum(0)
+    lines = [gradient.permute(*range(axis), *memory_order(gradient, axis)) for gradient in gradients.values()]
+    return torch.stack([torch.linalg.vector_norm(line.flatten(axis), dim=-1).square_() for line in lines]).sum(0)
 
 
 def _library_layout(images: Tensor) -> Tensor:
@@ -133,9 +136,9 @@ class _Direct(torch.autograd.Function):
     """One library convolution per model, differentiable in the inputs."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, place: tuple[Geometry, bool]) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(inputs, weight)
-        ctx.geometry = geometry
+        ctx.geometry, ctx.channels_first = geometry, _ = place
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
@@ -143,11 +146,12 @@ class _Direct(torch.autograd.Function):
         return _merge_models(products)
 
     @staticmethod
-    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
-        return _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
+        slopes = _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts])
+        return slopes.contiguous() if ctx.channels_first else slopes, None, None, None
 
 
 def _merge_models(parts: list[Tensor]) -> Tensor:

@@ -25,7 +25,12 @@ def example_gradients(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: 
     if full and wide and inputs.dtype == torch.float32:
         return _by_groups(geometry, inputs, signal, rows)
     signals = _positions_first(signal).reshape(rows, -1, outputs)
-    products = torch.bmm(signals.transpose(1, 2), columns(geometry, inputs).reshape(rows, signals.shape[1], -1))
+    products, copies = signal.new_empty(rows, outputs, math.prod(geometry.kernel) * channels), len(inputs) // rows
+    batch = batch_size(geometry, inputs, positions, copies)
+    for start in range(0, rows, batch):  # patches of a few examples stay in the cache
+        part = signals[start : start + batch]
+        patches = columns(geometry, inputs[start * copies : (start + batch) * copies])
+        torch.bmm(part.transpose(1, 2), patches.reshape(*part.shape[:2], -1), out=products[start : start + batch])
     return products.view(rows, outputs, *geometry.kernel, channels).permute(0, 1, 4, 2, 3)
 
 
@@ -36,14 +41,14 @@ def _by_groups(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: int) ->
     for start in range(0, rows, ALIGNMENT):
         count = min(ALIGNMENT, rows - start)
         piece = slice(start * copies, (start + count) * copies)
-        images, signals = (_examples_as_channels(values[piece], count) for values in (inputs, signal))
+        images, signals = (examples_as_channels(values[piece], count) for values in (inputs, signal))
         kernels = signal.new_empty(count * signal.shape[1], *shape)  # of which only the shape is read
         gradient = geometry.backward(signals, images, kernels, (False, True), count)[1]
         parts.append(gradient.view(count, signal.shape[1], *shape))
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _examples_as_channels(images: Tensor, rows: int) -> Tensor:
+def examples_as_channels(images: Tensor, rows: int) -> Tensor:
     """`(copies, rows * channels, h, w)` from `(rows * copies, channels, h, w)`."""
     channels: Tensor = images.unflatten(0, (rows, -1)).transpose(0, 1).flatten(1, 2).contiguous()
     return channels

@@ -70,23 +70,23 @@ class Geometry:
 
 
 def read_geometry(plain: nn.Conv2d) -> Geometry:
+    top, first = margins(plain)
     return Geometry(
         kernel=(plain.kernel_size[0], plain.kernel_size[1]),
         stride=(plain.stride[0], plain.stride[1]),
-        padding=_padding(plain),
+        padding=(top, first),
         dilation=(plain.dilation[0], plain.dilation[1]),
     )
 
 
-def _padding(plain: nn.Conv2d) -> tuple[int, int]:
+def margins(plain: Any) -> tuple[int, ...]:
+    """Return how many zeros a convolution adds on both sides of each axis."""
     if plain.padding == "valid":
-        return 0, 0
-    if isinstance(plain.padding, str):
-        sizes = zip(plain.kernel_size, plain.dilation, strict=True)
-        # "same" with an even kernel, whose margins differ, is refused by `audit.engine.layers.layer_map`
-        top, first = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
-        return top, first
-    return plain.padding[0], plain.padding[1]
+        return (0,) * len(plain.kernel_size)
+    if plain.padding == "same":
+        # with an even kernel, whose margins differ, `audit.engine.layers.convolution` makes them first
+        return tuple(dilation * (kernel - 1) // 2 for kernel, dilation in zip(plain.kernel_size, plain.dilation, strict=True))
+    return tuple(plain.padding)
 
 
 @functools.lru_cache(maxsize=128)

@@ -10,18 +10,19 @@ from torch.nn import functional as F
 from audit.engine.layers import attention, recurrent
 from audit.engine.layers.convolution import convolution_layer
 from audit.engine.layers.layers import LinearLayer, Tape
-from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer, rms_norm
+from audit.engine.layers.layers_elementwise import BagLayer, DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer, rms_norm
 from audit.engine.parameter_layout import Slot
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _PLAIN = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.PReLU)
 
 _MAKERS: Mapping[type[nn.Module], Callable[..., nn.Module]] = {
     nn.MultiheadAttention: attention.AttentionLayer,
-    nn.Conv1d: convolution_layer,
-    nn.Conv2d: convolution_layer,
+    **dict.fromkeys(_CONVOLUTIONS, convolution_layer),
     nn.Embedding: LookupLayer,
+    nn.EmbeddingBag: BagLayer,
     **dict.fromkeys(recurrent.KINDS, recurrent.RecurrentLayer),
     **dict.fromkeys(recurrent.CELLS, recurrent.CellLayer),
 }
@@ -34,18 +35,16 @@ _COVERS: Mapping[type[nn.Module], Callable[[Any], bool]] = {
 
 def has_rule(module: nn.Module) -> bool:
     """True if `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
-    if isinstance(module, nn.Conv1d | nn.Conv2d) and type(module) in (nn.Conv1d, nn.Conv2d):
-        even_same_padding = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
-        return module.padding_mode == "zeros" and not even_same_padding
-    if type(module) is nn.Embedding:
-        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag) and type(module) in _MAKERS:
+        bag_with_padding = type(module) is nn.EmbeddingBag and module.padding_idx is not None  # which its mean does not count
+        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse and not bag_with_padding
     if type(module) in _COVERS:
         return _COVERS[type(module)](module)
     if type(module) in BATCH_NORMS:
         return not module.training and module.running_mean is not None
     if type(module) in INSTANCE_NORMS:
         return module.running_mean is None
-    return type(module) in (*_PLAIN, *recurrent.CELLS)
+    return type(module) in (*_PLAIN, *_CONVOLUTIONS, *recurrent.CELLS)
 
 
 def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:

@@ -144,9 +144,17 @@ class EnsembleLayer(ParameterOwner):
         rows = signal.shape[0] // self.tape.models if factors is None else factors.shape[1]
         gradients = use.gradients or self.example_gradients(use, signal, rows)
         for role, gradient in gradients.items():
-            flat = gradient.flatten(2)
+            order = memory_order(gradient, 2)
+            lines = gradient.permute(0, 1, *order)
+            flat = lines.flatten(2)
             total_gradient = flat.sum(1) if factors is None else weighted_rows(flat, factors)
-            self.slots[role].view(total).add_(total_gradient.view(-1, *self.slots[role].shape))
+            place = self.slots[role].view(total).permute(0, *(axis - 1 for axis in order))
+            place.add_(total_gradient.view(place.shape))
+
+
+def memory_order(values: Tensor, first: int) -> list[int]:
+    """Return the axes of `values` from `first` on in the order in which their numbers lie in memory."""
+    return sorted(range(first, values.dim()), key=values.stride, reverse=True)
 
 
 class MatrixLayer(EnsembleLayer):

@@ -12,6 +12,7 @@ from audit.core.errors import DataError
 from audit.engine.device import on_device
 from audit.engine.layers.gram_norms import CANCELLATION
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
+from audit.engine.layers.parameter_facts import ParameterOwner, UncoveredUse
 from audit.engine.parameter_layout import Slot
 
 
@@ -115,7 +116,9 @@ class SlopeLayer(ScaleLayer):
 class LookupLayer(EnsembleLayer):
     """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm."""
 
-    def __init__(self, plain: nn.Embedding, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+    def __init__(
+        self, plain: nn.Embedding | nn.EmbeddingBag, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]
+    ) -> None:
         super().__init__(tape, values, slots)
         self.padding = plain.padding_idx
         self.shared = False  # one lookup serves all records, as of positions `(positions,)`
@@ -201,6 +204,24 @@ class LookupLayer(EnsembleLayer):
         gradient = signal.new_zeros(models * words, size)
         gradient.index_add_(0, place.flatten(), signals.reshape(-1, size))
         self.slots["weight"].view(total).add_(gradient.view(models, words, size))
+
+
+class BagLayer(ParameterOwner):
+    """`nn.EmbeddingBag` of N models, where each row of numbers is a bag."""
+
+    def __init__(self, plain: nn.EmbeddingBag, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(values, slots)
+        self.lookup, self.mode = LookupLayer(plain, tape, values, slots), plain.mode
+
+    def forward(self, inputs: Tensor, offsets: None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        if inputs.dim() != 2 or offsets is not None:
+            raise UncoveredUse("bags of an nn.EmbeddingBag begin at offsets")
+        embeddings: Tensor = self.lookup(inputs)
+        if per_sample_weights is not None:
+            embeddings = embeddings * per_sample_weights.unsqueeze(-1)
+        if self.mode == "max":
+            return embeddings.max(1).values
+        return embeddings.sum(1) if self.mode == "sum" else embeddings.mean(1)
 
 
 class DropoutLayer(nn.Module):
