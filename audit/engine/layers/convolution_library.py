@@ -54,17 +54,15 @@ class LibraryConvLayer(EnsembleLayer):
         if math.prod(shape[1:]) >= _LARGE_KERNEL and shape[:2] == (self.groups, 1) and not is_transposed:
             images = examples_as_channels(inputs[piece], count * copies)
             kernels = signal[piece].flatten(0, 1).unsqueeze(1).contiguous()
-            options = (dilation, padding, stride, False, output_padding, len(kernels))
-            gradient: Tensor = torch.ops.aten.convolution(images, kernels, None, *options)
+            sizes = (dilation, padding, stride, False, output_padding, len(kernels))
+            gradient: Tensor = torch.ops.aten.convolution(images, kernels, None, *sizes)
             for axis, size in enumerate(shape[2:], 2):
                 gradient = gradient.narrow(axis, 0, size)
             return gradient.reshape(count, copies, *shape).sum(1)
         images, signals = (examples_as_channels(values[piece], count) for values in (inputs, signal))
         kernels = signal.new_empty(count * shape[0], *shape[1:])  # of which only the shape is read
-        which = (False, True, False)
-        gradients: list[Tensor] = torch.ops.aten.convolution_backward(
-            signals, images, kernels, None, *self.options, count * self.groups, which
-        )
+        options = (*self.options, count * self.groups, (False, True, False))
+        gradients: list[Tensor] = torch.ops.aten.convolution_backward(signals, images, kernels, None, *options)
         return gradients[1]
 
 
