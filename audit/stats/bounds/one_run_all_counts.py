@@ -54,12 +54,17 @@ class Walk:
         return min(1.0, crossing(self.guesses, limits, high) + NEGLIGIBLE)
 
     def exceeds(self, budget: float, epsilon: float, up_to: float) -> bool:
-        """True if `chance` is above `budget`. Most often the sum of what each count has alone, in far less time, says that it
-        is not.
+        """True if `chance` is above `budget`. Most often the surprise or the largest count alone says that it is, or the sum of
+        what each count has alone that it is not, in far less time.
         """
         low, high, surprise = _rate(epsilon), _rate(up_to), self.surprise(up_to)
+        if surprise > budget:
+            return True
         if surprise < NEVER:
-            tails = (_tail(_limit(count, low, surprise), count, high) for count in self.guesses.tolist())
+            counts = self.guesses.tolist()
+            tails = (_tail(_limit(count, low, surprise), count, high) for count in (counts[-1], *counts))
+            if next(tails) > budget:
+                return True
             if sum(tails) + NEGLIGIBLE <= _SURE * budget:
                 return False
         return self.chance(epsilon, up_to) > budget
@@ -67,11 +72,6 @@ class Walk:
     def surprise(self, epsilon: float) -> float:
         """The least binomial tail of what was seen, over all counts; never above `chance`."""
         return float(self._tails_seen(epsilon).min())
-
-    def chance_at_last(self, epsilon: float, up_to: float) -> float:
-        """The part of `chance` that the largest count has alone: in far less time, a reason to go no further."""
-        count, surprise = int(self.guesses[-1]), self.surprise(up_to)
-        return surprise if surprise >= NEVER else _tail(_limit(count, _rate(epsilon), surprise), count, _rate(up_to))
 
     def escape(self, epsilon: float) -> float:
         """Return what delta adds to `chance`; falls with epsilon."""
@@ -125,7 +125,7 @@ def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | N
         return False
     escaping = walk.escape(epsilon)
     budget = significance - min(escaping, ROOM * significance)
-    if walk.surprise(last) > budget or walk.chance_at_last(epsilon, last) > budget or walk.exceeds(budget, epsilon, last):
+    if walk.exceeds(budget, epsilon, last):
         return False
     if escaping <= ROOM * significance:
         return True
