@@ -41,11 +41,9 @@ class ScaleLayer(EnsembleLayer):
     def forward(self, inputs: Tensor) -> Tensor:
         inputs = inputs.to(next(iter(self.values.values())).dtype)  # means and variances are not left to short numbers
         normal = self.normalise(inputs).unflatten(0, (self.tape.models, -1))
-        output = normal
-        if "weight" in self.values:
-            output = output * self.spread(self.values["weight"], normal.dim())
+        output = normal * self.spread(self.values["weight"], normal.dim()) if "weight" in self.values else normal.clone()
         if "bias" in self.values:
-            output = output + self.spread(self.values["bias"], normal.dim())
+            output.detach().add_(self.spread(self.values["bias"], normal.dim()))  # without a node of its own on the way back
         return (self.tape.record(self, normal, output) if self.slots else output).flatten(0, 1)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
