@@ -226,16 +226,16 @@ class Transposed(nn.Module):
 
 
 class RawParameter(nn.Module):
-    """Parameters outside any layer and a recurrent layer: only the fallback covers them."""
+    """A parameter outside any layer and a bilinear layer, which only the fallback covers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(5))
-        self.linear = nn.Linear(5, 4)
+        self.linear = nn.Bilinear(5, 5, 4)
         self.last = nn.Linear(4, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.last(torch.tanh(F.linear(inputs * self.scale, self.linear.weight)))
+        return self.last(torch.tanh(self.linear(inputs * self.scale, inputs)))
 
 
 class Sneaky(nn.Module):

@@ -162,11 +162,11 @@ def test_ghost_and_whole_gradients_agree(name: str, ghost: bool) -> None:
         ("vision", TapeGradients),
         ("attending", TapeGradients),
         ("encoder", TapeGradients),
-        ("crossing", LoopGradients),
+        ("crossing", TapeGradients),
         ("lstm", TapeGradients),
         ("transposed", TapeGradients),
         ("raw", LoopGradients),
-        ("sneaky", LoopGradients),
+        ("sneaky", TapeGradients),
     ],
 )
 def test_the_fast_path_is_taken_where_it_is_exact(name: str, kind: type, caplog: pytest.LogCaptureFixture) -> None:

@@ -117,7 +117,7 @@ class Tied(nn.Module):
 
 
 class Sized(nn.Module):
-    """A bare matrix whose sizes the code reads, or positions of which it takes the first, or a device of any parameter."""
+    """A bare matrix whose sizes the code reads, or a device of any parameter."""
 
     def __init__(self, way: str) -> None:
         super().__init__()
@@ -128,8 +128,6 @@ class Sized(nn.Module):
         if self.way == "sizes":
             wide = inputs[:, -self.value.size(0) :] * len(self.value) ** -0.5
             wide = wide + F.linear(inputs, self.value) @ self.value / self.value.shape[0]
-        elif self.way == "first":
-            wide = inputs + self.value[: inputs.shape[1]]
         else:
             wide = self.body(inputs, next(self.parameters()).new_zeros(1, len(inputs), 3))[0]
         scores: Tensor = self.last(torch.tanh(wide).mean(1))
@@ -230,12 +228,11 @@ def test_a_linear_layer_that_is_used_often_has_the_gradients_of_each_record() ->
         (Reader(nn.GRU(WIDTH, 6, batch_first=True), packed=True), "packed sequence"),
         (Reader(nn.LSTM(WIDTH, 6, proj_size=2)), "only torch.func covers"),
         (Reader(nn.GRU(WIDTH, 6, 2, dropout=0.5)), "only torch.func covers"),
-        (Sized("first"), "first axis"),
         (Sized("device"), ""),
         (Placed(is_matrix=False), "numbers that are not of records"),
         (Placed(is_matrix=True), "numbers that are not of records"),
     ],
-    ids=["packed", "projected", "dropout", "first positions", "any parameter", "scale of places", "matrix of places"],
+    ids=["packed", "projected", "dropout", "any parameter", "scale of places", "matrix of places"],
 )
 def test_what_no_rule_covers_is_trained_one_model_after_another(module: nn.Module, reason: str) -> None:
     if isinstance(module, Reader) and module.body.proj_size:

@@ -155,16 +155,14 @@ def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
     mask = torch.ones(_MODELS, len(inputs) // _MODELS, dtype=torch.bool, device=inputs.device)
     rows = Rows(inputs=inputs, labels=labels, mask=mask)
     gradients = _example_gradients(slow, rows, plain=True)
-    reason = _fast_disagreement(module, state, rows, (reference, gradients))
-    if reason is None and any(holds_bare_parameters(layer) for layer in module.modules()):
-        reason = _unlike_other_sizes(TapeGradients(module, state), slow, inputs)
+    reason = _fast_disagreement(module, state, rows, (reference, gradients), slow)
     if reason is not None:
         _example_gradients(slow, rows, plain=False)  # these models will be trained that way
     return reason
 
 
 def _fast_disagreement(
-    module: nn.Module, state: Mapping[str, Tensor], rows: Rows, truth: tuple[Tensor, Mapping[str, Tensor]]
+    module: nn.Module, state: Mapping[str, Tensor], rows: Rows, truth: tuple[Tensor, Mapping[str, Tensor]], slow: LoopGradients
 ) -> str | None:
     """Return how outputs and gradients of the fast path differ from the true ones."""
     outputs, gradients = truth
@@ -177,7 +175,8 @@ def _fast_disagreement(
             return f"it picks rows of a batch by their values ({names}), more of one model than of another"
         if not agree(own.unsqueeze(0), outputs.unsqueeze(0), tolerance):
             return "its forward pass treats a batch of several models unlike a batch of one"
-        return _unlike_sums(fast, rows, gradients)
+        reason = _unlike_sums(fast, rows, gradients)
+        return _unlike_other_sizes(fast, slow, rows.inputs) if reason is None and fast.tape.outside else reason
     except CODE_ERRORS as error:
         return str(error).partition("\n")[0]
 

@@ -1,6 +1,7 @@
 """Clipped sums for N models in one forward and one backward pass."""
 
 import copy
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -93,7 +94,11 @@ class TapeGradients:
             if own_names and holds_bare_parameters(layer):
                 bare[id(layer)] = {role: BareLayer(self.tape, values[role], slots.get(role)) for role in own_names}
             elif own_names:
-                memo[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
+                memo[id(layer)] = replacement = ensemble_layer(layer, self.tape, values, slots)
+                replacement.outside = {
+                    role: functools.cache(functools.partial(BareLayer, self.tape, value, slots.get(role)))
+                    for role, value in values.items()
+                }
         # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
         copies: dict[int, Any] = dict(memo)
         model_copy = copy.deepcopy(module, copies)

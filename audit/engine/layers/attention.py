@@ -21,7 +21,7 @@ def covers(plain: nn.MultiheadAttention) -> bool:
 
 
 class AttentionLayer(ParameterOwner):
-    """Self-attention of N models, for a layer that is `covers`-ed. One sequence asked about another is an `UncoveredUse`."""
+    """Attention of N models, for a layer that is `covers`-ed; without a batch axis it is an `UncoveredUse`."""
 
     in_proj_bias = None  # tells torch's encoder layers to call this layer in their own place fused kernel
 
@@ -46,10 +46,15 @@ class AttentionLayer(ParameterOwner):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The signature of `nn.MultiheadAttention`; `is_causal` is a hint about `attn_mask` that is not needed."""
-        if query is not key or key is not value or query.dim() != 3:
-            raise UncoveredUse("attention of one sequence to another, or without a batch axis")
-        parts = self.project(query).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        scores = parts[0] @ parts[1].transpose(2, 3) / math.sqrt(parts.shape[-1])
+        if query.dim() != 3:
+            raise UncoveredUse("attention without a batch axis")
+        sources = {id(source): source for source in (query, key, value)}
+        projected = {
+            name: self.project(source).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+            for name, source in sources.items()
+        }
+        parts = [projected[id(source)][place] for place, source in enumerate((query, key, value))]
+        scores = parts[0] @ parts[1].transpose(2, 3) / math.sqrt(parts[0].shape[-1])
         if attn_mask is not None:
             wide = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, self.num_heads))
             scores = scores + _additive_mask(wide, scores.dtype)

@@ -23,7 +23,7 @@ _WORTH_A_CALL = 4_000_000  # operations of one model, from which its own call is
 # another take 1.5 to 5 times as long as columns one after another, since the BLAS fills each row up to its vectors' width.
 _NARROW = 16
 
-# Up to so many columns the BLAS makes each number in one block, so a bias added to it in place gives the same bits as one that the
+# Up to so many columns the BLAS makes each number in one block, so a bias added in place gives the same bits as one that the
 # product begins with; products of at least so many numbers are read and written once less that way.
 _BLOCK, _LARGE = 384, 1 << 14
 
@@ -36,12 +36,14 @@ def rowwise(first: Tensor, second: Tensor, bias: Tensor | None = None) -> Tensor
             return product if bias is None else product + bias.unsqueeze(1)
         if second.shape[2] < _NARROW and not on_device(second):
             second = second.transpose(1, 2).contiguous().transpose(1, 2)
-        in_place = _NARROW <= second.shape[2] <= _BLOCK and first.shape[1] * second.shape[1] >= _LARGE
-        if bias is not None and (on_device(second) or not in_place):
-            return torch.baddbmm(bias.unsqueeze(1), first, second.transpose(1, 2))
-        product = torch.bmm(first, second.transpose(1, 2))
-        if bias is not None:
-            product.detach().add_(bias.unsqueeze(1))  # of the same numbers, without a node of its own on the way back
+        columns = second.transpose(1, 2)
+        if bias is None:
+            return torch.bmm(first, columns)
+        large = first.shape[1] * second.shape[1] >= _LARGE and _NARROW <= second.shape[2] <= _BLOCK
+        if not large or on_device(second):
+            return torch.baddbmm(bias.unsqueeze(1), first, columns)
+        product = torch.bmm(first, columns)
+        product.detach().add_(bias.unsqueeze(1))  # of the same numbers, without a node of its own on the way back
         return product
     result: Tensor = _Rowwise.apply(first, second, bias)
     return result

@@ -180,9 +180,9 @@ class PaddedConvolution(ParameterOwner):
         return outputs
 
 
-def convolution_layer(plain: Any, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
+def convolution_layer(plain: Any, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> ParameterOwner:
     """The fastest way for the axes, groups and channels of `plain`."""
-    make: Callable[..., nn.Module]
+    make: Callable[..., ParameterOwner]
     device = on_device(values["weight"])
     if plain.padding_mode != "zeros" or not has_even_margins(plain):
         make = PaddedConvolution

@@ -11,6 +11,7 @@ from audit.engine.layers import attention, recurrent
 from audit.engine.layers.convolution import convolution_layer
 from audit.engine.layers.layers import LinearLayer, Tape
 from audit.engine.layers.layers_elementwise import BagLayer, DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer, rms_norm
+from audit.engine.layers.parameter_facts import ParameterOwner
 from audit.engine.parameter_layout import Slot
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -18,7 +19,7 @@ INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _PLAIN = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.PReLU)
 
-_MAKERS: Mapping[type[nn.Module], Callable[..., nn.Module]] = {
+_MAKERS: Mapping[type[nn.Module], Callable[..., ParameterOwner]] = {
     nn.MultiheadAttention: attention.AttentionLayer,
     **dict.fromkeys(_CONVOLUTIONS, convolution_layer),
     nn.Embedding: LookupLayer,
@@ -47,7 +48,7 @@ def has_rule(module: nn.Module) -> bool:
     return type(module) in (*_PLAIN, *_CONVOLUTIONS, *recurrent.CELLS)
 
 
-def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> ParameterOwner:
     """The layer that does for N models what `plain`, which must be `has_rule`, does for one."""
     make = _MAKERS.get(type(plain))
     if make is not None:

@@ -86,6 +86,7 @@ class Tape:
     factors: list[Tensor] | None = None  # what dropout multiplies with, kept if it is needed again
     products: torch.dtype | None = None
     on_gpu: bool = False  # products are made there
+    outside: bool = False  # a parameter may be used outside of layers
 
     def factor(self, values: Tensor) -> Tensor:
         """`values`, about to be multiplied, in the type of the products."""

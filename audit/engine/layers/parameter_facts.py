@@ -1,10 +1,17 @@
-"""What a module may ask of a layer's parameter while N models run at once: its type, its place and its sizes."""
+"""What a module gets that asks for a parameter while N models run at once: type, place and sizes of one model's.
 
-from collections.abc import Mapping
-from typing import Any
+Products with it are made for all models together; of anything else it takes part in, there is a value for each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from audit.engine.parameter_layout import Slot
 
@@ -13,20 +20,92 @@ class UncoveredUse(AttributeError):
     """A module reached into a layer for something that only exists once per model, such as its weight."""
 
 
+class Outside(Protocol):
+    """One parameter of N models, where a module uses it outside of any layer."""
+
+    products: Mapping[bool, Callable[[Tensor], Tensor]]  # of records with a matrix, by True with its transpose
+
+    def takes(self, operand: Tensor) -> bool:
+        """True if `operand` has a row per record of a pass, False if it has one for all; `UncoveredUse` else."""
+
+    def spread(self, axes: int) -> Tensor:
+        """Return the values for every record, beside activations with so many axes."""
+
+
 class ParameterFacts(Tensor):
     """A parameter of one of the models, of which no number can be read: the other models have others."""
 
+    outside: Callable[[], Outside] | None
+    axes: int  # of the activations that it is used beside
+    turned: ParameterFacts | None  # what this is the transpose of
+    spread: Tensor | None  # the values for every record, once they were asked for
+
     @classmethod
-    def of(cls, values: Tensor, requires_grad: bool) -> Tensor:
-        """Return the facts of one model's part of `values` `(N, ...)`."""
-        return values[0].detach().as_subclass(cls).requires_grad_(requires_grad)
+    def of(
+        cls,
+        value: Tensor,
+        *,
+        trains: bool,
+        outside: Callable[[], Outside] | None,
+        axes: int = 0,
+        turned: ParameterFacts | None = None,
+    ) -> ParameterFacts:
+        """Return the facts of `value`, one model's; what is not among them is asked of `outside`."""
+        facts = value.detach().as_subclass(cls)
+        facts.requires_grad_(trains)
+        facts.outside, facts.axes, facts.turned, facts.spread = outside, axes, turned, None
+        return facts
+
+    def numbers(self) -> Tensor:
+        """Return the values for every record; `UncoveredUse` if there is no way to."""
+        if self.turned is not None:
+            return self.turned.numbers().t()
+        if self.outside is None:
+            raise UncoveredUse("the numbers of a layer's parameter are used outside the layer")
+        if self.spread is None:
+            self.spread = self.outside().spread(self.axes)
+        return self.spread
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function not in _FACTS and (function not in _LIKE or isinstance(args[0], cls)):
-            raise UncoveredUse("the numbers of a layer's parameter are used outside the layer")
+        options = dict(kwargs or {})
         with torch._C.DisableTorchFunctionSubclass():
-            return function(*args, **(kwargs or {}))
+            if function in _FACTS or (function in _LIKE and not isinstance(args[0], cls)):
+                return function(*args, **options)
+            if _transposes(function, args):
+                whole = args[0]
+                return whole.turned or cls.of(Tensor.t(whole), trains=whole.requires_grad, outside=whole.outside, turned=whole)
+            product = _product(function, args)
+        if product is not None:
+            bias = args[2] if len(args) > 2 else options.get("bias")
+            return product if bias is None else product + bias
+        if options or any(isinstance(value, list | tuple) for value in args):
+            args, options = tree_map(_numbers, (args, options))
+        else:
+            args = map(_numbers, args)
+        return function(*args, **options)
+
+
+def _numbers(value: Any) -> Any:
+    return value.numbers() if isinstance(value, ParameterFacts) else value
+
+
+def _transposes(function: Any, args: Any) -> bool:
+    if not args or not isinstance(args[0], ParameterFacts) or args[0].dim() != 2:
+        return False
+    return function in _TRANSPOSES or (function in _SWAPS and {axis % 2 for axis in args[1:]} == {0, 1})
+
+
+def _product(function: Any, args: Any) -> Tensor | None:
+    """Return the product of records with a matrix, as a linear layer makes it; None if it is none."""
+    if function not in PRODUCTS or len(args) < 2 or type(args[0]) is not Tensor or args[0].dim() < 2:
+        return None
+    if not isinstance(args[1], ParameterFacts) or args[1].outside is None:
+        return None
+    outside = args[1].outside()
+    if not outside.products or not outside.takes(args[0]):
+        return None
+    return outside.products[(function is F.linear) == (args[1].turned is None)](args[0])
 
 
 class ParameterOwner(nn.Module):
@@ -38,6 +117,7 @@ class ParameterOwner(nn.Module):
     def __init__(self, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__()
         self.values, self.slots = dict(values), dict(slots)
+        self.outside: Mapping[str, Callable[[], Outside]] = {}  # what to do where one is used outside of the layer
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -45,7 +125,8 @@ class ParameterOwner(nn.Module):
         except AttributeError as error:
             value = self.__dict__.get("values", {}).get(name)
             if value is not None:
-                return ParameterFacts.of(value, name in self.slots)
+                outside = self.__dict__["outside"].get(name)
+                return ParameterFacts.of(value[0], trains=name in self.slots, outside=outside)
             if name in _OPTIONAL:
                 return None
             raise UncoveredUse(f"'{name}' of a {type(self).__name__} is used outside the layer") from error
@@ -60,3 +141,6 @@ _FACTS = {
     torch.ones_like,
 }
 _LIKE = {Tensor.to, Tensor.type_as}  # of other numbers, brought to a parameter's type and place
+_TRANSPOSES = (Tensor.t, torch.t, Tensor.T.__get__, Tensor.mT.__get__)  # type: ignore[attr-defined]
+_SWAPS = (Tensor.transpose, torch.transpose)
+PRODUCTS = (torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__, F.linear)
