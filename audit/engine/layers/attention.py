@@ -49,11 +49,11 @@ class AttentionLayer(ParameterOwner):
         if query.dim() != 3:
             raise UncoveredUse("attention without a batch axis")
         sources = {id(source): source for source in (query, key, value)}
-        projected = {
+        projections = {
             name: self.project(source).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
             for name, source in sources.items()
         }
-        parts = [projected[id(source)][place] for place, source in enumerate((query, key, value))]
+        parts = [projections[id(source)][place] for place, source in enumerate((query, key, value))]
         scores = parts[0] @ parts[1].transpose(2, 3) / math.sqrt(parts[0].shape[-1])
         if attn_mask is not None:
             wide = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, self.num_heads))

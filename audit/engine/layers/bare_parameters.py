@@ -102,7 +102,7 @@ class BareValue(Tensor):
         value.one_size = size
         return value
 
-    def reshaped(self, *shape: int) -> Tensor:
+    def with_shape(self, *shape: int) -> Tensor:
         """Return the plain values as `(N * rows, *shape)`."""
         return self.as_subclass(Tensor).reshape(len(self), *shape)
 
@@ -112,7 +112,7 @@ class BareValue(Tensor):
         if operand.dim() <= len(shape):
             return self.as_subclass(Tensor)
         of_records(operand, len(self))
-        return self.reshaped(*(1,) * (operand.dim() - 1 - len(shape)), *shape)
+        return self.with_shape(*(1,) * (operand.dim() - 1 - len(shape)), *shape)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -143,7 +143,7 @@ class BareValue(Tensor):
         shape = record_shape(self.one_size)
         if function not in (Tensor.expand, Tensor.repeat) or len(sizes) != 1 + len(shape) or sizes[0] != len(self):
             return None
-        return function(self.reshaped(*shape), 1 if function is Tensor.repeat else -1, *sizes[1:])  # type: ignore[no-any-return]
+        return function(self.with_shape(*shape), 1 if function is Tensor.repeat else -1, *sizes[1:])  # type: ignore[no-any-return]
 
 
 def _beside(first: Any, second: Any) -> tuple[Any, Any]:
@@ -167,7 +167,7 @@ def _for_each_record(function: Any, args: Any, options: Mapping[str, Any], kind:
 
 
 def _by_record(value: Any) -> Any:
-    return value.reshaped(*value.one_size) if isinstance(value, BareValue) else value
+    return value.with_shape(*value.one_size) if isinstance(value, BareValue) else value
 
 
 def _with_letters(equation: str, *operands: Any) -> tuple[Any, ...]:

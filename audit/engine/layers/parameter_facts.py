@@ -37,7 +37,7 @@ class ParameterFacts(Tensor):
 
     outside: Callable[[], Outside] | None
     axes: int  # of the activations that it is used beside
-    turned: ParameterFacts | None  # what this is the transpose of
+    original: ParameterFacts | None  # what this is the transpose of
     spread: Tensor | None  # the values for every record, once they were asked for
 
     @classmethod
@@ -48,18 +48,18 @@ class ParameterFacts(Tensor):
         trains: bool,
         outside: Callable[[], Outside] | None,
         axes: int = 0,
-        turned: ParameterFacts | None = None,
+        original: ParameterFacts | None = None,
     ) -> ParameterFacts:
         """Return the facts of `value`, one model's; what is not among them is asked of `outside`."""
         facts = value.detach().as_subclass(cls)
         facts.requires_grad_(trains)
-        facts.outside, facts.axes, facts.turned, facts.spread = outside, axes, turned, None
+        facts.outside, facts.axes, facts.original, facts.spread = outside, axes, original, None
         return facts
 
     def numbers(self) -> Tensor:
         """Return the values for every record; `UncoveredUse` if there is no way to."""
-        if self.turned is not None:
-            return self.turned.numbers().t()
+        if self.original is not None:
+            return self.original.numbers().t()
         if self.outside is None:
             raise UncoveredUse("the numbers of a layer's parameter are used outside the layer")
         if self.spread is None:
@@ -74,7 +74,9 @@ class ParameterFacts(Tensor):
                 return function(*args, **options)
             if _transposes(function, args):
                 whole = args[0]
-                return whole.turned or cls.of(Tensor.t(whole), trains=whole.requires_grad, outside=whole.outside, turned=whole)
+                return whole.original or cls.of(
+                    Tensor.t(whole), trains=whole.requires_grad, outside=whole.outside, original=whole
+                )
             product = _product(function, args)
         if product is not None:
             bias = args[2] if len(args) > 2 else options.get("bias")
@@ -105,7 +107,7 @@ def _product(function: Any, args: Any) -> Tensor | None:
     outside = args[1].outside()
     if not outside.products or not outside.takes(args[0]):
         return None
-    return outside.products[(function is F.linear) == (args[1].turned is None)](args[0])
+    return outside.products[(function is F.linear) == (args[1].original is None)](args[0])
 
 
 class ParameterOwner(nn.Module):
