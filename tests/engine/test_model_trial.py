@@ -275,8 +275,18 @@ def test_plain_gradients_are_those_of_the_loop(name: str) -> None:
 BATCHES: list[tuple[int, torch.dtype]] = []
 
 
+SHOWN_BY_WHOLE_BATCHES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "far apart": lambda _, hidden: hidden + 1e-4 * hidden.roll(24, 0),
+    "above 16": lambda inputs, hidden: hidden * 16 / len(inputs),
+    "above 16, by little": lambda _, hidden: hidden * 1.0005,
+    "later places": lambda _, hidden: torch.cat([hidden[:16], hidden[16:] / 2]),
+    "the first record leads": lambda inputs, hidden: hidden * (1 + 1e-4 * inputs[0, 0]),
+    "the second record leads": lambda inputs, hidden: hidden * (1 + 1e-4 * inputs[1, 0]),
+}
+
+
 class Counted(nn.Module):
-    """A model that notes each batch it is given, and may mix records that are far apart, or those of large batches alone."""
+    """A model that notes each batch it is given, and may mix records of batches that have over 16."""
 
     def __init__(self, kind: str = "") -> None:
         super().__init__()
@@ -285,9 +295,7 @@ class Counted(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         BATCHES.append((len(inputs), inputs.dtype))
         hidden = self.linear(inputs)
-        if self.kind == "far apart":
-            return hidden + 1e-4 * hidden.roll(24, 0)
-        return hidden * (16 / len(inputs) if self.kind == "above 16" and len(inputs) > 16 else 1.0)
+        return SHOWN_BY_WHOLE_BATCHES[self.kind](inputs, hidden) if self.kind and len(inputs) > 16 else hidden
 
 
 def test_a_right_model_is_tried_on_whole_batches_three_times_and_not_in_double_precision() -> None:
@@ -297,11 +305,29 @@ def test_a_right_model_is_tried_on_whole_batches_three_times_and_not_in_double_p
     assert large == [torch.float32] * 3
 
 
-@pytest.mark.parametrize("kind", ["far apart", "above 16"])
+@pytest.mark.parametrize("kind", SHOWN_BY_WHOLE_BATCHES)
 def test_what_a_few_records_do_not_show_is_seen_in_a_whole_batch(kind: str) -> None:
     job = cases.job(NOISY, models=1, model={"factory": f"{__name__}:Counted", "arguments": {"kind": kind}})
     with pytest.raises(UnsupportedMechanism, match="changes with the other records"):
         arrange(job, ScheduleSettings())
+
+
+class DrawsAtTimes(nn.Linear):
+    """A model that draws for one record of those that it is tried with."""
+
+    place = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = super().forward(inputs)
+        chosen = (inputs == torch.tensor(cases.dataset((5,)).train.inputs[self.place])).all(1, keepdim=True)
+        return outputs + chosen * torch.randn_like(outputs) if chosen.any() else outputs
+
+
+@pytest.mark.parametrize("place", [6, 24])
+def test_draws_for_one_record_are_seen_wherever_it_stands(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DrawsAtTimes, "place", place)
+    model = {"factory": f"{__name__}:DrawsAtTimes", "arguments": {"in_features": 5, "out_features": 3}}
+    assert arrange(cases.job(NOISY, models=1, model=model), ScheduleSettings()).draws
 
 
 SMALL_RUN = """
