@@ -27,7 +27,7 @@ static void one_model(const chain *c, const float *flat, float *total, const flo
                       const int64_t *chosen, const uint8_t *mask, int64_t rows, const float *clip, int64_t per_layer,
                       float *norms, float *left, float *work) {
     float *acts[c->layers + 1], *sigs[c->layers + 1], *packed[c->layers], *bias[c->layers], *squares[c->layers];
-    int64_t place[BLOCK], outputs = c->sizes[c->layers];
+    int64_t place[BLOCK];
     float factors[c->layers];
     room r = {acts, sigs, packed, bias, squares, 0, place, 0, BLOCK, 0};
     arrange(c, flat, &r, work);
@@ -35,8 +35,7 @@ static void one_model(const chain *c, const float *flat, float *total, const flo
     for (int64_t at = 0; at < rows;) {
         at = gather(c, &r, data, chosen, mask, at, rows);
         forward(c, &r);
-        for (int64_t i = 0; i < r.rows; i++)
-            slopes(c, sigs[c->layers] + i * padded(outputs), outputs, labels, chosen[place[i]]);
+        all_slopes(c, sigs[c->layers], r.rows, labels, chosen, place);
         back(c, flat, &r);
         for (int64_t i = 0; clip && i < r.rows; i++) {
             norms[place[i]] = clip_factors(c->layers, squares, i, *clip, per_layer, factors, left + place[i]);

@@ -114,7 +114,7 @@ static void one_model(const network *n, const float *flat, float *total, const f
                       const int64_t *chosen, const uint8_t *mask, int64_t rows, const float *clip, int64_t per_layer,
                       float *norms, float *left, float *work) {
     const chain *c = n->tail;
-    int64_t layers = n->layers + c->layers, place[LANES], outputs = c->sizes[c->layers];
+    int64_t layers = n->layers + c->layers, place[LANES];
     float *acts[c->layers + 1], *sigs[c->layers + 1], *packed[c->layers], *bias[c->layers], *squares[layers], factors[layers];
     vec lanes[n->layers];
     front f = {0, 0, 0, 0, squares};
@@ -126,8 +126,7 @@ static void one_model(const network *n, const float *flat, float *total, const f
         if (!r.rows) break;
         forward_front(n, &r, &f, flat);
         forward(c, &r);
-        for (int64_t i = 0; i < r.rows; i++)
-            slopes(c, sigs[c->layers] + i * padded(outputs), outputs, labels, chosen[place[i]]);
+        all_slopes(c, sigs[c->layers], r.rows, labels, chosen, place);
         back(c, flat, &r);
         back_front(n, &r, &f, flat);
         for (int64_t l = 0; l < n->layers; l++)

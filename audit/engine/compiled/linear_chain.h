@@ -33,6 +33,29 @@ static void slopes(const chain *c, float *o, int64_t size, const void *label, in
     o[((const int64_t *)label)[record]] -= 1.0f;
 }
 
+/* the same for a vector of records, each in a lane, whose outputs take one vector; without the labels' part */
+static void slopes_by_lanes(float *o, int64_t size) {
+    vec outputs[LANES], sum = {0};
+    for (int l = 0; l < LANES; l++) outputs[l] = *(vec *)(o + l * LANES);
+    turn(outputs);
+    vec most = outputs[0];
+    for (int64_t j = 1; j < size; j++) most = choose(outputs[j] > most, outputs[j], most);
+    for (int64_t j = 0; j < size; j++) sum += outputs[j] = exponential(outputs[j] - most);
+    for (int64_t j = 0; j < LANES; j++) outputs[j] = (j < size ? outputs[j] : all(0.0f)) / sum;
+    turn(outputs);
+    for (int l = 0; l < LANES; l++) *(vec *)(o + l * LANES) = outputs[l];
+}
+
+/* turns the outputs of all rows, records `chosen` by their places, into those derivatives */
+static void all_slopes(const chain *c, float *o, int64_t rows, const void *labels, const int64_t *chosen, const int64_t *place) {
+    int64_t size = c->sizes[c->layers], p = padded(size), i = 0;
+    for (; c->classes && p == LANES && i + LANES <= rows; i += LANES) {
+        slopes_by_lanes(o + i * p, size);
+        for (int64_t l = i; l < i + LANES; l++) o[l * p + ((const int64_t *)labels)[chosen[place[l]]]] -= 1.0f;
+    }
+    for (; i < rows; i++) slopes(c, o + i * p, size, labels, chosen[place[i]]);
+}
+
 /* of one model: layer inputs and signals of up to `block` rows, packed weights, squared norms, a panel */
 typedef struct {
     float **acts, **sigs, **packed, **bias, **squares, *panel;
@@ -88,9 +111,9 @@ static void back(const chain *c, const float *flat, room *r) {
     static const float nothing[WIDE] = {0};
     for (int64_t l = c->layers - 1; l >= 0; l--) {
         int64_t in = c->sizes[l], out = c->sizes[l + 1], p = padded(in), q = padded(out);
-        for (int64_t i = 0; i < r->rows; i++)
-            r->squares[l][i] =
-                squared(r->sigs[l + 1] + i * q, q) * (squared(r->acts[l] + i * p, p) + (c->biases[l] >= 0 ? 1.0f : 0.0f));
+        squared_rows(r->sigs[l + 1], r->rows, q, r->squares[l]);
+        squared_rows(r->acts[l], r->rows, p, r->panel);
+        for (int64_t i = 0; i < r->rows; i++) r->squares[l][i] *= r->panel[i] + (c->biases[l] >= 0 ? 1.0f : 0.0f);
         if (!l && !r->deeper) return;
         for (int64_t j = 0; j < in; j += WIDE) {
             pack(out, flat + c->weights[l] + j, in, in - j, r->panel);

@@ -178,4 +178,21 @@ static float squared(const float *x, int64_t n) { /* n is a multiple of LANES; w
     return made;
 }
 
+/* the same of each of `rows` rows, whose lanes are added for a vector of rows at a time */
+static void squared_rows(const float *x, int64_t rows, int64_t n, float *into) {
+    int64_t i = 0;
+    for (; i + LANES <= rows; i += LANES) {
+        vec sums[LANES], made = {0};
+        for (int l = 0; l < LANES; l++) {
+            total_vec squares = {{0}, {0}};
+            accumulate_squares(&squares, x + (i + l) * n, n / LANES);
+            sums[l] = squares.sum;
+        }
+        turn(sums);
+        for (int l = 0; l < LANES; l++) made += sums[l];
+        *(vec *)(into + i) = made;
+    }
+    for (; i < rows; i++) into[i] = squared(x + i * n, n);
+}
+
 #endif
