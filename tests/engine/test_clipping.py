@@ -90,6 +90,31 @@ class Bags(nn.Module):
         return scores
 
 
+class Written(nn.Module):
+    """Parameters that einsum multiplies in several ways, or that are looked up by the places of positions."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.weight, self.blocks = kind, nn.Parameter(torch.randn(6, 6)), nn.Parameter(torch.randn(3, 2, 2))
+        self.table, self.head = nn.Parameter(torch.randn(5, 2)), nn.Linear(6, 3)
+        self.places = torch.arange(3) - torch.arange(3).unsqueeze(1) + 2
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = torch.einsum("bi,oi->bo", inputs, self.weight)
+        hidden = torch.einsum("io,bi->bo", self.weight, hidden).view(-1, 3, 2)
+        if self.kind == "einsum":
+            hidden = torch.einsum("gij,bgi,j->bgj", self.blocks, hidden, self.table[0])
+            scores: Tensor = self.head(torch.tanh(hidden.flatten(1)))
+            return scores
+        bias = self.table[self.places.view(-1)].view(3, 3, 2).permute(2, 0, 1).unsqueeze(0)
+        heads = torch.tanh(hidden).transpose(1, 2).unsqueeze(-1)
+        if self.kind == "a mask":
+            mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=bias)
+        else:
+            mixed = (heads @ heads.transpose(2, 3) + bias).softmax(-1) @ heads
+        return self.head(mixed.flatten(1))  # type: ignore[no-any-return]
+
+
 LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "volumes": (lambda: nn.Conv3d(2, 3, 2, stride=(1, 2, 1), padding="valid"), (2, 4, 4, 3)),
     "volumes, margins of one side": (lambda: nn.Conv3d(2, 3, (2, 3, 1), padding="same", bias=False), (2, 3, 4, 3)),
@@ -105,14 +130,14 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*LAYERS, "sum", "mean", "max"])
-def test_layers_by_the_library_equal_the_slow_loop(name: str) -> None:
+@pytest.mark.parametrize("name", [*LAYERS, "sum", "mean", "max", "einsum", "a mask", "biases of positions"])
+def test_layers_of_other_kinds_equal_the_slow_loop(name: str) -> None:
     modules: list[nn.Module] = []
     make, shape = LAYERS.get(name, (None, (6,)))
     for index in range(COUNT):
         torch.manual_seed(index)
         if make is None:
-            module: nn.Module = Bags(name)  # type: ignore[arg-type]
+            module: nn.Module = Bags(name) if name in ("sum", "mean", "max") else Written(name)  # type: ignore[arg-type]
         else:
             module = nn.Sequential(make(), nn.Tanh(), nn.Flatten())
             width = module(torch.zeros(1, *shape)).shape[1]

@@ -135,6 +135,8 @@ class BareValue(Tensor):
                 return _for_each_record(function, args, options, Tensor)
             if function is torch.einsum:
                 args = _with_letters(*args)
+            if function is F.scaled_dot_product_attention and isinstance(options.get("attn_mask"), cls):
+                options["attn_mask"] = options["attn_mask"].broadcast_for(args[0])
             return function(*(_beside(*args) if is_pair else args), **options)
 
     def _over_records(self, function: Any, sizes: Any) -> Tensor | None:
