@@ -77,6 +77,8 @@ class ParameterFacts(Tensor):
                 return whole.original or cls.of(
                     Tensor.t(whole), trains=whole.requires_grad, outside=whole.outside, original=whole
                 )
+            if function is torch.einsum and len(args) == 3:
+                function, args = _as_product(*args)
             product = _product(function, args)
         if product is not None:
             bias = args[2] if len(args) > 2 else options.get("bias")
@@ -96,6 +98,18 @@ def _transposes(function: Any, args: Any) -> bool:
     if not args or not isinstance(args[0], ParameterFacts) or args[0].dim() != 2:
         return False
     return function in _TRANSPOSES or (function in _SWAPS and {axis % 2 for axis in args[1:]} == {0, 1})
+
+
+def _as_product(equation: str, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return the function and arguments of the product with a matrix that `torch.einsum` stands for, if it is one."""
+    terms, _, result = equation.replace(" ", "").partition("->")
+    (rows, records), (letters, matrix) = zip(terms.split(","), (first, second), strict=True)
+    if isinstance(first, ParameterFacts):
+        rows, records, letters, matrix = letters, matrix, rows, records
+    output = letters.replace(rows[-1:], "")
+    if len(letters) != 2 or len(output) != 1 or output in rows or "." in rows or result != rows[:-1] + output:
+        return torch.einsum, (equation, first, second)
+    return F.linear if letters[0] == output else torch.matmul, (records, matrix)
 
 
 def _product(function: Any, args: Any) -> Tensor | None:
