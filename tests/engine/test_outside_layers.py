@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.engine.gradients.clipping import stacked_state
+from audit.engine.gradients.dispatch import loop_reason
 from tests.engine.test_recurrent import TIMES, beside_loop
 
 
@@ -65,14 +67,16 @@ WAYS: dict[str, Callable[[Outside, Tensor], Tensor]] = {
     "tied backwards": lambda module, inputs: torch.tanh(inputs @ module.layer.weight.mT) @ module.layer.weight,
     "normalised": lambda module, inputs: F.layer_norm(inputs, module.scale.shape, module.scale, module.places[0]),
     "looked up": lambda module, inputs: F.embedding(inputs.argmax(-1) + (inputs.sum(-1) > 0), module.places) * inputs,
-    "filtered": lambda module, inputs: F.conv1d(inputs.transpose(1, 2), module.places.view(3, 3, 3), padding=1).mT,
     "first positions": lambda module, inputs: inputs * module.scale.abs() + module.places[:TIMES],
     "repeated": lambda module, inputs: inputs + module.places[None, 2:].repeat(len(inputs), 1, 1),
-    "merged": merged,
     "decayed": decayed,
-    "split": split,
     "far apart": far_apart,
     "asked": asked,
+}
+WEIGHTS: dict[str, Callable[[Outside, Tensor], Tensor]] = {
+    "filtered": lambda module, inputs: F.conv1d(inputs.transpose(1, 2), module.places.view(3, 3, 3), padding=1).mT,
+    "merged": merged,
+    "split": split,
 }
 
 
@@ -80,3 +84,11 @@ WAYS: dict[str, Callable[[Outside, Tensor], Tensor]] = {
 def test_numbers_of_parameters_in_a_modules_own_code_have_the_gradients_of_each_record(way: str) -> None:
     torch.manual_seed(0)
     beside_loop(Outside(WAYS[way]))
+
+
+@pytest.mark.parametrize("way", WEIGHTS)
+def test_weights_that_a_module_computes_are_not_computed_for_each_record(way: str) -> None:
+    torch.manual_seed(0)
+    module = Outside(WEIGHTS[way])
+    reason = loop_reason(module, stacked_state([module], torch.float32, torch.device("cpu")), torch.randn(8, TIMES, 3))
+    assert reason == "weights that a module computes from parameters, which would be computed for each record"

@@ -95,11 +95,12 @@ class BareValue(Tensor):
     """
 
     one_size: torch.Size
+    is_derived: bool  # what a module made, not a parameter itself
 
     @classmethod
-    def of(cls, values: Tensor, size: torch.Size) -> BareValue:
+    def of(cls, values: Tensor, size: torch.Size, *, is_derived: bool = False) -> BareValue:
         value = values.as_subclass(cls)
-        value.one_size = size
+        value.one_size, value.is_derived = size, is_derived
         return value
 
     def with_shape(self, *shape: int) -> Tensor:
@@ -126,6 +127,9 @@ class BareValue(Tensor):
             is_pair = len(args) == 2 and Tensor in map(type, args) and function is not Tensor.__getitem__
             if is_pair and function not in _OF_RECORDS:
                 return function(*_beside(*args))
+            weights = args[1] if len(args) > 1 else options.get("weight")
+            if function in _WEIGHTS and isinstance(weights, cls) and weights.is_derived and len(weights.one_size) > 1:
+                raise UncoveredUse("weights that a module computes from parameters, which would be computed for each record")
             leaves = tree_leaves((args, options))
             tensors = [value for value in leaves if isinstance(value, Tensor)]
             if function is Tensor.__getitem__ or all(isinstance(value, cls) for value in tensors):
@@ -185,7 +189,7 @@ def _of_parameters(results: Any) -> Any:
     """Return `results`, a value for each record or several, as what it is: made of parameters alone."""
     if isinstance(results, tuple):
         return tuple(map(_of_parameters, results))
-    return BareValue.of(results, results.shape[1:])
+    return BareValue.of(results, results.shape[1:], is_derived=True)
 
 
 def of_records(operand: Tensor, rows: int) -> bool:
@@ -208,6 +212,7 @@ def record_shape(size: torch.Size) -> torch.Size:
 _OF_RECORDS = {
     *PRODUCTS, F.layer_norm, F.rms_norm, F.embedding, F.conv1d, F.conv2d, torch.where, torch.lerp, torch.addcmul, Tensor.lerp,
 }  # fmt: skip
+_WEIGHTS = {*PRODUCTS, F.conv1d, F.conv2d}  # which take far longer with weights of each record's own
 # what is answered for the parameter itself, not for its copies
 _SIZES = (Tensor.shape.__get__, Tensor.ndim.__get__, Tensor.size, Tensor.dim, Tensor.numel, Tensor.__len__)  # type: ignore[attr-defined]
 
