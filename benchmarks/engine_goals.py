@@ -129,6 +129,7 @@ class Row:
     title: str
     job: TrainingJob
     loop_models: int
+    more: int = 1  # so many times as many steps of ours, of which the set-up would hide few
     goals: Mapping[str, float]
     anchors: tuple[int, ...] = ()
 
@@ -153,7 +154,7 @@ def rows(quick: bool, together: int = 0) -> dict[str, Row]:
     return {
         "mlp": Row(
             title="32 MLPs 64-64-10, batch 128",
-            job=make_job({"kind": "mlp", "hidden": [64]}, False, 32, 128, 60), loop_models=6,
+            job=make_job({"kind": "mlp", "hidden": [64]}, False, 32, 128, 60), loop_models=6, more=4,
             goals={"compiled": 40.0, "privacy": 1.2, "privacy, compiled": 1.3}, anchors=(4, 32),
         ),
         "cnn64": Row(
@@ -173,7 +174,7 @@ def rows(quick: bool, together: int = 0) -> dict[str, Row]:
         "vit": Row(title="one ViT, batch 64", job=make_job(vit, True, 1, 64, 48), loop_models=1, goals=IMAGE_GOALS),
         "head": Row(
             title="16 heads on a frozen backbone, batch 64", job=make_job({"factory": f"{module}:Frozen"}, True, 16, 64, 62),
-            loop_models=1, goals={"Opacus": 25.0},
+            loop_models=1, more=8, goals={"Opacus": 25.0},
         ),
         "lora": Row(
             title="16 LoRAs on a transformer, batch 32", job=make_job({"factory": f"{module}:Adapted"}, True, 16, 32, 48),
@@ -205,19 +206,25 @@ def measured(row: Row, repeats: int) -> dict[str, float]:
     item, loops = row.job, row.loop_models
     plain = replace(item, mechanism=sgd(sample_rate=item.sample_rate, steps=item.steps))
     kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(item) else {})
-    sides: dict[str, tuple[Callable[[int], Any], int]] = {}
+    sides: dict[str, tuple[Callable[[int], Any], int, int]] = {}  # with how many models and steps
     for kind, settings in kinds.items():
         for name, training in ((f"ours{kind}", item), (f"plain{kind}", plain)):
             sides[name] = (
                 lambda steps, training=training, settings=settings: train(with_steps(training, steps), silent, settings),
                 len(item.seeds),
+                item.steps * row.more,
             )
     for mode in OPACUS:
-        sides[f"Opacus {mode}"] = (lambda steps, mode=mode: opacus_loop(with_steps(item, steps), mode, loops), loops)
+        sides[f"Opacus {mode}"] = (
+            lambda steps, mode=mode: opacus_loop(with_steps(item, steps), mode, loops),
+            loops,
+            item.steps,
+        )
     for together in row.anchors:
         sides[f"vmap, {together} models"] = (
             lambda steps, together=together: vmap_loop(with_steps(item, steps), together),
             together,
+            item.steps,
         )
     for mode in OPACUS:
         try:
@@ -227,10 +234,10 @@ def measured(row: Row, repeats: int) -> dict[str, float]:
             del sides[f"Opacus {mode}"]
     chosen: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
-        for name, (work, count) in sides.items():
-            spent = seconds(lambda work=work: work(item.steps + EXTRA)) - seconds(lambda work=work: work(EXTRA))
+        for name, (work, count, steps) in sides.items():
+            spent = seconds(lambda work=work, steps=steps: work(steps + EXTRA)) - seconds(lambda work=work: work(EXTRA))
             if turn:
-                chosen[name].append(max(spent, 1e-9) / count / item.steps)
+                chosen[name].append(max(spent, 1e-9) / count / steps)
     return {name: statistics.median(values) for name, values in chosen.items()}
 
 
