@@ -130,6 +130,7 @@ class Row:
     job: TrainingJob
     loop_models: int
     more: int = 1  # so many times as many steps of ours, of which the set-up would hide few
+    short: int = EXTRA  # steps of the shorter training; 0 where outputs of a frozen part are kept if there are enough steps
     goals: Mapping[str, float]
     anchors: tuple[int, ...] = ()
 
@@ -174,7 +175,7 @@ def rows(quick: bool, together: int = 0) -> dict[str, Row]:
         "vit": Row(title="one ViT, batch 64", job=make_job(vit, True, 1, 64, 48), loop_models=1, goals=IMAGE_GOALS),
         "head": Row(
             title="16 heads on a frozen backbone, batch 64", job=make_job({"factory": f"{module}:Frozen"}, True, 16, 64, 62),
-            loop_models=1, more=8, goals={"Opacus": 25.0},
+            loop_models=1, short=0, goals={"Opacus": 25.0},
         ),
         "lora": Row(
             title="16 LoRAs on a transformer, batch 32", job=make_job({"factory": f"{module}:Adapted"}, True, 16, 32, 48),
@@ -235,7 +236,8 @@ def measured(row: Row, repeats: int) -> dict[str, float]:
     chosen: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, (work, count, steps) in sides.items():
-            spent = seconds(lambda work=work, steps=steps: work(steps + EXTRA)) - seconds(lambda work=work: work(EXTRA))
+            long = steps + row.short
+            spent = seconds(lambda work=work, long=long: work(long)) - seconds(lambda work=work: work(row.short))
             if turn:
                 chosen[name].append(max(spent, 1e-9) / count / steps)
     return {name: statistics.median(values) for name, values in chosen.items()}
