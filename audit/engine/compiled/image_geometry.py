@@ -100,8 +100,7 @@ def find_stage(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
 
 
 def _convolution(layer: nn.Conv2d, path: str, channels: int, size: Pair) -> Stage | None:
-    zeros = layer.padding_mode == "zeros" and has_even_margins(layer)
-    if layer.groups != 1 or layer.in_channels != channels or type(layer) is not nn.Conv2d or not zeros:
+    if type(layer) is not nn.Conv2d or layer.groups != 1 or layer.in_channels != channels or not has_even_margins(layer):
         return None
     geometry = read_geometry(layer)
     numbers = zip(size, geometry.kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)

@@ -184,7 +184,7 @@ def convolution_layer(plain: Any, tape: Tape, values: Mapping[str, Tensor], slot
     """The fastest way for the axes, groups and channels of `plain`."""
     make: Callable[..., ParameterOwner]
     device = on_device(values["weight"])
-    if plain.padding_mode != "zeros" or not has_even_margins(plain):
+    if not has_even_margins(plain):
         make = PaddedConvolution
     elif isinstance(plain, nn.Conv1d):
         make = SequenceConvolution
@@ -198,4 +198,4 @@ def convolution_layer(plain: Any, tape: Tape, values: Mapping[str, Tensor], slot
 
 def has_even_margins(plain: Any) -> bool:
     """True if `plain` has zeros of the same number on both sides; "same" of an even kernel has not."""
-    return plain.padding != "same" or all(size % 2 for size in plain.kernel_size)
+    return plain.padding_mode == "zeros" and (plain.padding != "same" or all(size % 2 for size in plain.kernel_size))

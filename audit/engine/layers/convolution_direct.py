@@ -143,16 +143,17 @@ class _Direct(torch.autograd.Function):
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
         products = [F.conv2d(part, kernel, shift, *options) for part, kernel, shift in zip(parts, weight, biases, strict=True)]
-        return _merge_models(products)
+        return merge_models(products)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
-        slopes = _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts])
+        slopes = merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts])
         return slopes.contiguous() if ctx.channels_first else slopes, None, None, None
 
 
-def _merge_models(parts: list[Tensor]) -> Tensor:
+def merge_models(parts: list[Tensor]) -> Tensor:
+    """Return what the models' calls gave, one after another; of one model without a copy."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from audit.engine.layers.convolution_direct import merge_models
 from audit.engine.layers.convolution_examples import examples_as_channels
 from audit.engine.layers.convolution_patches import margins
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
@@ -75,11 +76,12 @@ class _ByLibrary(torch.autograd.Function):
         ctx.options = options
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = zip(inputs.unflatten(0, (len(weight), -1)), weight, biases, strict=True)
-        return torch.cat([torch.ops.aten.convolution(*part, *options) for part in parts])
+        return merge_models([torch.ops.aten.convolution(*part, *options) for part in parts])
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
         parts = zip(*(values.unflatten(0, (len(weight), -1)) for values in (signal, inputs)), weight, strict=True)
         options = (None, *ctx.options, (True, False, False))
-        return torch.cat([torch.ops.aten.convolution_backward(*part, *options)[0] for part in parts]), None, None, None
+        slopes = merge_models([torch.ops.aten.convolution_backward(*part, *options)[0] for part in parts])
+        return slopes, None, None, None
